@@ -1,0 +1,81 @@
+"""Gradine learns a multi-head attention layer from examples.
+
+>>> import gradine
+>>> layer = gradine.plant(heads=2, dim=8, seed=1)
+>>> layer(gradine.sample_inputs(5, seq_len=4, dim=8)).shape
+(5, 4, 8)
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gradine.certificate import Certificate
+    from gradine.examples import open_examples
+    from gradine.inputs import plant, sample_inputs
+    from gradine.layer import AttentionLayer
+    from gradine.learn import Fit, LearnConfig, Status, learn
+    from gradine.score import Match, compare
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AttentionLayer",
+    "Certificate",
+    "Fit",
+    "LearnConfig",
+    "Match",
+    "Status",
+    "compare",
+    "learn",
+    "open_examples",
+    "plant",
+    "sample_inputs",
+]
+
+# Where each public name lives: loaded at first use, so that `import gradine` stays fast.
+_HOME = {
+    "AttentionLayer": "gradine.layer",
+    "Certificate": "gradine.certificate",
+    "Fit": "gradine.learn",
+    "LearnConfig": "gradine.learn",
+    "Match": "gradine.score",
+    "Status": "gradine.learn",
+    "compare": "gradine.score",
+    "learn": "gradine.learn",
+    "open_examples": "gradine.examples",
+    "plant": "gradine.inputs",
+    "sample_inputs": "gradine.inputs",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'gradine' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """Keeps `gradine.learn` the function.
+
+    Importing the module of the same name makes Python bind it to the package, in whatever order
+    the imports come; the public name wins here, and `from gradine.learn import ...` still works.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _HOME and isinstance(value, ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,0 +1,95 @@
+"""The one path by which Gradine writes a file: complete, or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["OutputError", "atomic_write", "write_bytes", "write_json", "write_text"]
+
+
+class OutputError(OSError):
+    """A file could not be written; the message names the file and the reason."""
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``; move it there once the body has succeeded.
+
+    A reader sees the old file or the whole new one, never a part. The temporary name keeps the
+    suffix, because numpy and matplotlib choose or change a format by it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     target = Path(folder, "note.txt")
+    ...     with atomic_write(target) as temporary:
+    ...         _ = temporary.write_text("carved")
+    ...     print(target.read_text(), len(os.listdir(folder)))
+    carved 1
+    """
+    target = Path(path)
+    temporary = target.with_name(f".{target.stem}.{secrets.token_hex(6)}{target.suffix}")
+    try:
+        # Created by hand rather than by `tempfile`, whose files only their owner may read.
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        yield temporary
+        _flush_to_disk(temporary)
+        os.replace(temporary, target)
+    except OutputError:
+        raise
+    except OSError as error:
+        # An error about another file (an input read inside the body) is not ours to rename.
+        if error.filename not in (None, temporary, str(temporary)):
+            raise
+        raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def _flush_to_disk(path: Path) -> None:
+    """Ask for the bytes to be on the disk before the name points to them."""
+    # Opened for writing: some systems refuse to flush a read-only descriptor.
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write ``data`` to ``path`` atomically."""
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write ``text`` to ``path`` atomically, as UTF-8 with the line ends it came with."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> None:
+    """Write ``value`` as indented JSON; numpy scalars and arrays become numbers and lists.
+
+    NaN and infinity are no JSON: they raise ``ValueError`` before anything is written.
+    """
+    try:
+        text = json.dumps(value, indent=2, allow_nan=False, default=_plain)
+    except ValueError as error:
+        raise ValueError(f"value for {path} is not JSON: {error}") from error
+    write_text(path, text + "\n")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

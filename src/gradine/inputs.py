@@ -1,0 +1,109 @@
+"""Where truth and tokens come from: planted layers and the two input distributions."""
+
+from __future__ import annotations
+
+import operator
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradine.layer import AttentionLayer
+
+__all__ = ["INPUT_KINDS", "InputKind", "Seed", "plant", "sample_inputs"]
+
+Array = NDArray[np.float64]
+InputKind = Literal["boolean", "gaussian"]
+Seed: TypeAlias = int | np.random.Generator
+
+INPUT_KINDS: tuple[InputKind, ...] = ("boolean", "gaussian")
+QUERY_BIAS = 0.25  # norm of a planted query bias, relative to the scale of its head
+
+
+def plant(
+    heads: int = 3,
+    dim: int = 16,
+    scale: float = 3.0,
+    rank: int | None = None,
+    seed: Seed = 0,
+    *,
+    out_dim: int | None = None,
+    constant: bool = False,
+) -> AttentionLayer:
+    """A random layer to be found again.
+
+    Theta_i is Gaussian with Frobenius norm exactly ``scale``, which is the standard deviation of
+    a logit under +-1 or Gaussian tokens; entries of W_i have variance 1/dim. With ``rank`` both
+    are products of Gaussian factors of that rank, as in a layer with narrow heads. With
+    ``constant`` a constant coordinate follows the ``dim`` others: each head gets a query bias,
+    and the layer an output bias.
+
+    >>> layer = plant(heads=2, dim=8, scale=3.0, rank=2)
+    >>> layer.theta.shape, layer.w.shape, round(float(np.linalg.norm(layer.theta[0])), 12)
+    ((2, 8, 8), (2, 8, 8), 3.0)
+    """
+    heads = _positive("heads", heads)
+    dim = _positive("dim", dim)
+    out_dim = dim if out_dim is None else _positive("out_dim", out_dim)
+    if rank is not None and _positive("rank", rank) > dim:
+        raise ValueError(f"rank is {rank}; expected at most dim = {dim}")
+    if not (np.isfinite(scale) and scale > 0):
+        raise ValueError(f"scale is {scale}; expected a positive finite number")
+
+    rng = np.random.default_rng(seed)
+    width = dim + constant
+    theta = np.zeros((heads, width, width))
+    w = np.zeros((heads, width, out_dim))
+    for Theta, W in zip(theta, w, strict=True):
+        Theta[:dim, :dim] = _with_norm(_gaussian(rng, dim, dim, rank), scale)
+        W[:dim] = _gaussian(rng, dim, out_dim, rank) / np.sqrt(dim)
+        if constant:  # the key-constant column stays zero: it cancels in the softmax
+            Theta[-1, :dim] = _with_norm(rng.standard_normal(dim), QUERY_BIAS * scale)
+    if constant:  # only the sum over heads is visible, so each head carries an equal share
+        w[:, -1] = rng.standard_normal(out_dim) / np.sqrt(dim) / heads
+    return AttentionLayer(theta, w, constant)
+
+
+def sample_inputs(
+    n: int, seq_len: int, dim: int, kind: InputKind = "boolean", seed: Seed = 0
+) -> Array:
+    """``n`` sequences of ``seq_len`` independent tokens: float64 (n, seq_len, dim).
+
+    ``kind`` is "boolean" (uniform on +-1) or "gaussian" (standard normal).
+
+    >>> X = sample_inputs(2, 3, 4)
+    >>> X.shape, sorted(set(X.ravel().tolist()))
+    ((2, 3, 4), [-1.0, 1.0])
+    """
+    shape = (_positive("n", n), _positive("seq_len", seq_len), _positive("dim", dim))
+    rng = np.random.default_rng(seed)
+    if kind == "boolean":
+        X = rng.integers(0, 2, shape, dtype=np.int8).astype(np.float64)
+        X *= 2.0
+        X -= 1.0
+        return X
+    if kind == "gaussian":
+        return rng.standard_normal(shape)
+    raise ValueError(f"kind is {kind!r}; expected one of {', '.join(INPUT_KINDS)}")
+
+
+def _gaussian(rng: np.random.Generator, rows: int, columns: int, rank: int | None) -> Array:
+    """A random matrix with entries of variance one, of the given rank (None: full)."""
+    if rank is None:
+        return rng.standard_normal((rows, columns))
+    left, right = rng.standard_normal((rows, rank)), rng.standard_normal((rank, columns))
+    return left @ right / np.sqrt(rank)
+
+
+def _with_norm(array: Array, norm: float) -> Array:
+    return array * (norm / np.linalg.norm(array))
+
+
+def _positive(name: str, value: int) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} is {value!r}; expected a positive integer") from None
+    if number < 1:
+        raise ValueError(f"{name} is {number}; expected a positive integer")
+    return number
