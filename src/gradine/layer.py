@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gradine.files import write_bytes
+from gradine.layer_file import read_layer, write_layer
 
 __all__ = ["AttentionLayer", "attention_features", "softmax"]
 
 Array = NDArray[np.float64]
 
-FORMAT = "gradine.layer"
-FORMAT_VERSION = "1"
 SAME_HEAD = 1e-12  # relative difference of Theta below which two heads cannot be told apart
 BLOCK_BYTES = 64 * 2**20  # temporaries of one forward pass, whatever the number of examples
 
@@ -184,14 +181,7 @@ class AttentionLayer:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the layer as safetensors; the file appears whole or not at all."""
-        from safetensors.numpy import save
-
-        metadata = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "constant": "true" if self.constant else "false",
-        }
-        write_bytes(path, save({"theta": self.theta, "w": self.w}, metadata=metadata))
+        write_layer(path, self.theta, self.w, self.constant)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> AttentionLayer:
@@ -200,19 +190,9 @@ class AttentionLayer:
         Numbers are read only after the header has been checked. A missing file raises
         ``FileNotFoundError``.
         """
-        from safetensors import SafetensorError, safe_open
-
-        if not Path(path).exists():
-            raise FileNotFoundError(f"{path}: no such file")
-        if not Path(path).is_file():
-            raise ValueError(f"{path}: not a file; expected a gradine layer file")
+        theta, w, constant = read_layer(path)
         try:
-            with safe_open(os.fspath(path), framework="numpy") as file:
-                constant = _check_header(file)
-                theta, w = file.get_tensor("theta"), file.get_tensor("w")
             return cls(theta, w, constant)
-        except SafetensorError as error:
-            raise ValueError(f"{path}: not a gradine layer file, or damaged ({error})") from error
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 
@@ -270,24 +250,3 @@ def _merge_heads(theta: Array, w: Array) -> list[tuple[Array, Array]]:
     ]
     # Heads that cancel leave rounding behind: that is zero too.
     return [(Theta, W) for Theta, W, total in merged if _norm(W) > SAME_HEAD * total]
-
-
-def _check_header(file) -> bool:
-    """Refuse a safetensors file that is not a layer of ours; return its ``constant`` flag."""
-    metadata = file.metadata() or {}
-    if metadata.get("format") != FORMAT:
-        raise ValueError("not a gradine layer file")
-    if metadata.get("format_version") != FORMAT_VERSION:
-        version = metadata.get("format_version")
-        raise ValueError(f"layer format version {version!r}; expected {FORMAT_VERSION!r}")
-    if metadata.get("constant") not in ("true", "false"):
-        raise ValueError(f"constant is {metadata.get('constant')!r}; expected 'true' or 'false'")
-    if sorted(file.keys()) != ["theta", "w"]:
-        raise ValueError(f"holds {sorted(file.keys())}; expected ['theta', 'w']")
-    for name in ("theta", "w"):
-        dtype, shape = file.get_slice(name).get_dtype(), file.get_slice(name).get_shape()
-        if dtype not in ("F64", "F32"):
-            raise ValueError(f"{name} has dtype {dtype}; expected F64 or F32")
-        if len(shape) != 3:
-            raise ValueError(f"{name} has shape {tuple(shape)}; expected three axes")
-    return metadata["constant"] == "true"

@@ -1,0 +1,24 @@
+"""Where (X, Y) comes from, always in blocks; what it looks like; what is kept for testing."""
+
+from gradine.examples.source import (
+    ArrayExamples,
+    Examples,
+    FolderExamples,
+    NpzExamples,
+    open_examples,
+)
+from gradine.examples.split import Split, make_split, take
+from gradine.examples.survey import Survey, survey
+
+__all__ = [
+    "ArrayExamples",
+    "Examples",
+    "FolderExamples",
+    "NpzExamples",
+    "Split",
+    "Survey",
+    "make_split",
+    "open_examples",
+    "survey",
+    "take",
+]

@@ -1,0 +1,124 @@
+"""Examples (X, Y) that are handed out in blocks, whether they live in memory or on disk."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gradine.examples.stored import LoadedArray, Rows, check_numeric, open_npy, open_npz_member
+
+__all__ = ["ArrayExamples", "Examples", "FolderExamples", "NpzExamples", "open_examples"]
+
+Array = NDArray[np.float64]
+
+
+class Examples:
+    """n sequences X (n, k, d) and what the layer made of them, Y (n, k, d_out).
+
+    Whatever the source, ``block(start, stop)`` gives contiguous float64 arrays, and nothing
+    outside the block is held in memory on its account. ``name`` says where the examples are.
+    """
+
+    def __init__(self, name: str, X: Rows, Y: Rows) -> None:
+        self.name = name
+        self._X, self._Y = X, Y
+        for label, shape in (("X", X.shape), ("Y", Y.shape)):
+            if len(shape) != 3 or 0 in shape:
+                raise ValueError(
+                    f"{name}: {label} has shape {shape}; expected three axes, none empty"
+                )
+        if X.shape[:2] != Y.shape[:2]:
+            raise ValueError(
+                f"{name}: X has shape {X.shape} and Y {Y.shape}; "
+                "expected the same number of examples and of tokens"
+            )
+        if X.shape[1] < 2:
+            raise ValueError(f"{name}: sequences have 1 token; expected at least 2")
+        self.n, self.seq_len, self.dim = X.shape
+        self.out_dim = Y.shape[2]
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.name!r}, n={self.n}, seq_len={self.seq_len}, "
+            f"dim={self.dim}, out_dim={self.out_dim})"
+        )
+
+    def block(self, start: int, stop: int) -> tuple[Array, Array]:
+        """Examples start:stop as X (stop - start, k, d) and Y (stop - start, k, d_out)."""
+        if not 0 <= start < stop <= self.n:
+            raise ValueError(
+                f"block is {start}:{stop}; expected a non-empty range within 0:{self.n}"
+            )
+        return self._X.read(start, stop), self._Y.read(start, stop)
+
+
+class ArrayExamples(Examples):
+    """Examples that are in memory already.
+
+    >>> ArrayExamples(np.ones((5, 3, 2)), np.zeros((5, 3, 1)))
+    ArrayExamples('arrays', n=5, seq_len=3, dim=2, out_dim=1)
+    """
+
+    def __init__(self, X: ArrayLike, Y: ArrayLike) -> None:
+        super().__init__("arrays", _in_memory("X", X), _in_memory("Y", Y))
+
+
+class FolderExamples(Examples):
+    """A folder with X.npy and Y.npy, memory-mapped one block at a time."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        folder = Path(path)
+        for file in (folder / "X.npy", folder / "Y.npy"):
+            if not file.is_file():
+                raise FileNotFoundError(f"{file}: no such file")
+        super().__init__(str(folder), open_npy(folder / "X.npy"), open_npy(folder / "Y.npy"))
+
+
+class NpzExamples(Examples):
+    """An .npz file with X and Y, read block by block unless it is compressed.
+
+    ``np.savez`` stores plainly, so its files may be larger than memory; what
+    ``np.savez_compressed`` wrote is unpacked once, after its size was checked.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        file = Path(path)
+        if not file.exists():
+            raise FileNotFoundError(f"{file}: no such file")
+        try:
+            with zipfile.ZipFile(file) as archive:
+                names = [name.removesuffix(".npy") for name in archive.namelist()]
+                if not {"X", "Y"} <= set(names):
+                    held = ", ".join(sorted(names)) or "nothing"
+                    raise ValueError(f"{file}: holds {held}; expected arrays X and Y")
+                X, Y = (open_npz_member(file, archive, name) for name in ("X", "Y"))
+        except zipfile.BadZipFile as error:
+            raise ValueError(f"{file}: not an .npz file, or truncated ({error})") from error
+        super().__init__(str(file), X, Y)
+
+
+def open_examples(path: str | os.PathLike[str]) -> Examples:
+    """Open an .npz file, or a folder with X.npy and Y.npy.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(Path(folder, "data.npz"), X=np.ones((5, 3, 2)), Y=np.zeros((5, 3, 1)))
+    ...     examples = open_examples(Path(folder, "data.npz"))
+    ...     X, Y = examples.block(0, 4)
+    >>> X.shape, Y.shape
+    ((4, 3, 2), (4, 3, 1))
+    """
+    return FolderExamples(path) if Path(path).is_dir() else NpzExamples(path)
+
+
+def _in_memory(label: str, value: ArrayLike) -> LoadedArray:
+    array = np.asarray(value)
+    try:
+        check_numeric(array.dtype)
+    except ValueError as error:
+        raise ValueError(f"{label} {error}") from error
+    return LoadedArray(array)

@@ -1,0 +1,94 @@
+"""Which examples a learner may fit, and which are kept away to check it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradine.engine import choose_block_size
+from gradine.examples.source import Examples
+
+__all__ = ["Split", "make_split", "take"]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+LARGEST_SHARE = 5  # no held-out set takes more than one example in this many
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Two disjoint, sorted sets of example indices that are not for fitting.
+
+    ``validation`` chooses between candidates and may be looked at often; ``certify`` is looked
+    at once, for the final answer.
+    """
+
+    n: int
+    validation: Indices
+    certify: Indices
+    seed: int
+    _held: Indices = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        held = np.sort(np.concatenate([self.validation, self.certify]))
+        if len(held) and (held[0] < 0 or held[-1] >= self.n or (np.diff(held) == 0).any()):
+            raise ValueError(f"validation and certify must be disjoint indices below n = {self.n}")
+        object.__setattr__(self, "_held", held)
+
+    @property
+    def n_fit(self) -> int:
+        """How many examples are left for fitting."""
+        return self.n - len(self._held)
+
+    def fit_rows(self, start: int, stop: int) -> Indices:
+        """Rows of the block start:stop that may be used for fitting, counted from its start."""
+        usable = np.ones(stop - start, dtype=bool)
+        first, last = np.searchsorted(self._held, [start, stop])
+        usable[self._held[first:last] - start] = False
+        return np.flatnonzero(usable)
+
+
+def make_split(n: int, *, validation: int = 2000, certify: int = 2000, seed: int = 0) -> Split:
+    """Draw the held-out examples at random; neither set takes more than a fifth of all.
+
+    >>> split = make_split(100, validation=10, certify=50)
+    >>> len(split.validation), len(split.certify), split.n_fit
+    (10, 20, 70)
+    """
+    for name, value, least in (("n", n, 1), ("validation", validation, 0), ("certify", certify, 0)):
+        if value < least:
+            raise ValueError(f"{name} is {value}; expected at least {least}")
+    validation = min(validation, n // LARGEST_SHARE)
+    certify = min(certify, n // LARGEST_SHARE)
+    chosen = np.random.default_rng(seed).choice(n, validation + certify, replace=False)
+    return Split(n, np.sort(chosen[:validation]), np.sort(chosen[validation:]), seed)
+
+
+def take(examples: Examples, indices: Sequence[int] | Indices) -> tuple[Array, Array]:
+    """The examples at sorted ``indices``: X (len, k, d) and Y (len, k, d_out).
+
+    Memory beyond the answer itself is one block, however far apart the indices are.
+    """
+    wanted = np.asarray(indices, dtype=np.intp)
+    if wanted.ndim != 1 or (np.diff(wanted) < 0).any():
+        raise ValueError("indices must be one sorted list of example numbers")
+    if len(wanted) and (wanted[0] < 0 or wanted[-1] >= examples.n):
+        raise ValueError(
+            f"indices run from {wanted[0]} to {wanted[-1]}; expected within 0:{examples.n}"
+        )
+    X = np.empty((len(wanted), examples.seq_len, examples.dim))
+    Y = np.empty((len(wanted), examples.seq_len, examples.out_dim))
+    size = choose_block_size(examples)
+    done = 0
+    while done < len(wanted):
+        start = int(wanted[done])
+        upto = int(np.searchsorted(wanted, start + size))
+        block_X, block_Y = examples.block(start, int(wanted[upto - 1]) + 1)
+        X[done:upto] = block_X[wanted[done:upto] - start]
+        Y[done:upto] = block_Y[wanted[done:upto] - start]
+        done = upto
+    return X, Y
