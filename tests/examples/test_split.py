@@ -1,0 +1,73 @@
+"""The split: held-out examples stay out, and gathering them is exact."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradine.examples import ArrayExamples, Split, make_split, split, take
+
+
+@given(
+    st.integers(1, 300),
+    st.integers(0, 100),
+    st.integers(0, 100),
+    st.integers(0, 1000),
+    st.integers(1, 64),
+)
+def test_every_example_has_exactly_one_use(n, validation, certify, seed, size):
+    made = make_split(n, validation=validation, certify=certify, seed=seed)
+    assert len(made.validation) == min(validation, n // 5)
+    assert len(made.certify) == min(certify, n // 5)
+    fit = [start + made.fit_rows(start, min(start + size, n)) for start in range(0, n, size)]
+    everything = np.concatenate([*fit, made.validation, made.certify])
+    np.testing.assert_array_equal(np.sort(everything), np.arange(n))
+    assert sum(map(len, fit)) == made.n_fit
+    assert (np.diff(made.validation) > 0).all()
+    assert (np.diff(made.certify) > 0).all()
+
+
+def test_seed_decides():
+    first, same, other = (make_split(1000, seed=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first.certify, same.certify)
+    assert (first.certify != other.certify).any()
+
+
+def test_bad_splits_are_refused():
+    with pytest.raises(ValueError, match="disjoint"):
+        Split(10, np.array([1, 2]), np.array([2, 3]), 0)
+    with pytest.raises(ValueError, match="below n = 10"):
+        Split(10, np.array([1, 2]), np.array([10]), 0)
+    with pytest.raises(ValueError, match="certify is -1"):
+        make_split(10, certify=-1)
+
+
+class Counting(ArrayExamples):
+    """Remembers the longest block it was asked for."""
+
+    longest = 0
+
+    def block(self, start, stop):
+        self.longest = max(self.longest, stop - start)
+        return super().block(start, stop)
+
+
+@given(st.lists(st.integers(0, 99), unique=True), st.integers(1, 120))
+def test_take_gathers_in_small_blocks(indices, size):
+    X = np.arange(600.0).reshape(100, 3, 2)
+    examples = Counting(X, -X[..., :1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(split, "choose_block_size", lambda examples: size)
+        taken_X, taken_Y = take(examples, sorted(indices))
+    np.testing.assert_array_equal(taken_X, X[sorted(indices)])
+    np.testing.assert_array_equal(taken_Y, -X[sorted(indices)][..., :1])
+    assert examples.longest <= size
+
+
+@pytest.mark.parametrize("indices", [[3, 1], [-1, 2], [5, 100], [[1, 2]]])
+def test_take_refuses_other_indices(indices):
+    examples = ArrayExamples(np.ones((100, 2, 2)), np.ones((100, 2, 2)))
+    with pytest.raises(ValueError, match=r"^indices"):
+        take(examples, indices)
