@@ -1,0 +1,42 @@
+# Everything runs in .venv; nothing outside it is installed or upgraded.
+PYTHON := $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL_INPUTS := pyproject.toml constraints.txt
+
+.PHONY: demo test bench clean
+
+demo: $(VENV)/.installed
+	$(BIN)/gradine demo
+
+test: $(VENV)/.installed-test
+	sh scripts/ensure-browser.sh
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks.theorem
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The demo runs what a user would install, so it reinstalls when the source has changed; an
+# editable install by `make test` or `make bench` serves it as well.
+$(VENV)/.installed: $(INSTALL_INPUTS) $(shell find src -name '*.py') | $(BIN)/python
+	test -e $(VENV)/.installed-test -o -e $(VENV)/.installed-bench || $(PIP) install --quiet -c constraints.txt .
+	touch $@
+
+# Editable: sources are used in place, so only new requirements call for another install.
+$(VENV)/.installed-test: $(INSTALL_INPUTS) | $(BIN)/python
+	$(PIP) install --quiet -c constraints.txt -e ".[test]"
+	touch $@
+
+$(VENV)/.installed-bench: $(INSTALL_INPUTS) | $(BIN)/python
+	$(PIP) install --quiet -c constraints.txt -e ".[bench]"
+	touch $@
