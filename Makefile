@@ -26,10 +26,11 @@ clean:
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# The demo runs what a user would install, so it reinstalls when the source has changed; an
-# editable install by `make test` or `make bench` serves it as well.
-$(VENV)/.installed: $(INSTALL_INPUTS) $(shell find src -name '*.py') | $(BIN)/python
-	test -e $(VENV)/.installed-test -o -e $(VENV)/.installed-bench || $(PIP) install --quiet -c constraints.txt .
+# The demo runs what a user would install. Where `make test` or `make bench` has put an editable
+# install, that one serves: replacing it would leave the tests with a stale copy.
+EDITABLE := $(wildcard $(VENV)/.installed-test $(VENV)/.installed-bench)
+$(VENV)/.installed: $(INSTALL_INPUTS) $(EDITABLE) $(shell find src -name '*.py') | $(BIN)/python
+	$(if $(EDITABLE),,$(PIP) install --quiet -c constraints.txt .)
 	touch $@
 
 # Editable: sources are used in place, so only new requirements call for another install.
