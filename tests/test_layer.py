@@ -153,9 +153,9 @@ def test_sizes_and_counting(layer, biased_layer):
 
 
 def redundant_layer(seed, constant):
-    """Five heads of which two are equal, two cancel (all but a bias) and one is visible."""
+    """Six heads: two are equal, two cancel (all but a bias), two more are distinct."""
     rng = np.random.default_rng(seed)
-    theta, w = rng.normal(size=(5, 4, 4)), rng.normal(size=(5, 4, 3))
+    theta, w = rng.normal(size=(6, 4, 4)), rng.normal(size=(6, 4, 3))
     theta[1], theta[3] = theta[0], theta[2]
     w[3] = -w[2]
     if constant:
@@ -170,7 +170,7 @@ def test_canonical_is_the_same_function_and_its_own_canonical(seed, constant):
     canonical = layer.canonical()
     X = sample_inputs(5, 4, layer.dim, "gaussian", seed)
     np.testing.assert_allclose(canonical(X), layer(X), atol=1e-12)
-    assert canonical.n_heads == 2
+    assert canonical.n_heads == 3
     again = canonical.canonical()
     np.testing.assert_array_equal(again.theta, canonical.theta)
     np.testing.assert_array_equal(again.w, canonical.w)
