@@ -189,6 +189,13 @@ def test_canonical_forgets_what_cannot_be_seen(size, seed):
     np.testing.assert_allclose(disguised.w, layer.canonical().w, atol=1e-13)
 
 
+def test_equal_shares_of_a_bias_survive_rounding(rng):
+    # Seven shares added up and divided again are often another number in the last bit.
+    layer = AttentionLayer(rng.normal(size=(7, 4, 4)), rng.normal(size=(7, 4, 50)), constant=True)
+    once = layer.canonical()
+    np.testing.assert_array_equal(once.canonical().w, once.w)
+
+
 def test_canonical_orders_heads_by_size():
     canonical = plant(heads=6, dim=4, seed=1).canonical()
     norms = np.linalg.norm(canonical.w, axis=(1, 2))
