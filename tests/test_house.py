@@ -21,6 +21,7 @@ ORDER = [
     "inputs",
     "engine",
     "examples",
+    "status",
     "solvers",
     "sculpt",
     "certificate",

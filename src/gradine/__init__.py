@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from gradine.examples import open_examples
     from gradine.inputs import plant, sample_inputs
     from gradine.layer import AttentionLayer
-    from gradine.learn import Fit, LearnConfig, Status, learn
+    from gradine.learn import Fit, LearnConfig, learn
     from gradine.score import Match, compare
+    from gradine.status import Status
 
 __version__ = "0.1.0"
 
@@ -44,7 +45,7 @@ _HOME = {
     "Fit": "gradine.learn",
     "LearnConfig": "gradine.learn",
     "Match": "gradine.score",
-    "Status": "gradine.learn",
+    "Status": "gradine.status",
     "compare": "gradine.score",
     "learn": "gradine.learn",
     "open_examples": "gradine.examples",
