@@ -16,6 +16,8 @@ PACKAGE = Path(gradine.__file__).parent
 # The story in order: a module imports from those before it, never from those after it.
 ORDER = [
     "files",
+    "records",
+    "progress",
     "layer_file",
     "layer",
     "inputs",

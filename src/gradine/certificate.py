@@ -1,0 +1,100 @@
+"""What held-out examples prove about an answer.
+
+Of N examples that took no part in fitting, c have a relative error above eps. Then with confidence
+1 - delta the fraction of all inputs with an error above eps is at most the Clopper-Pearson bound
+
+    p = the (1 - delta) quantile of Beta(c + 1, N - c).
+
+The curve gives p for each eps of a fixed grid; delta is shared out over the grid, so the whole
+curve holds at once and may be read anywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Certificate", "certify", "clopper_pearson", "relative_errors"]
+
+Array = NDArray[np.float64]
+
+EPS_GRID = tuple(float(f"1e{power}") for power in range(-15, 1))
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """With confidence ``confidence``, for every eps: at most p of inputs err by more than eps."""
+
+    confidence: float
+    examples: int
+    eps: tuple[float, ...]
+    p: tuple[float, ...]
+    median_error: float
+    largest_error: float
+
+    def eps_at(self, p: float) -> float:
+        """The smallest eps of the curve above which at most a fraction ``p`` of inputs errs."""
+        for eps, bound in zip(self.eps, self.p, strict=True):
+            if bound <= p:
+                return eps
+        return float("inf")
+
+    def sentence(self, p: float = 0.01) -> str:
+        """The certificate at one point of its curve, in words."""
+        reachable = min(self.p)
+        eps = self.eps_at(max(p, reachable))
+        share = self.p[self.eps.index(eps)] if eps in self.eps else 1.0
+        return (
+            f"with confidence {self.confidence:.1%}, at most {share:.2%} of inputs "
+            f"have a relative error above {eps:g}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"statement": self.sentence()}
+
+
+def relative_errors(predicted: Array, Y: Array) -> Array:
+    """|F(X) - Y| / |Y| of each example."""
+    error = np.linalg.norm((predicted - Y).reshape(len(Y), -1), axis=1)
+    size = np.linalg.norm(Y.reshape(len(Y), -1), axis=1)
+    return error / np.maximum(size, np.finfo(float).tiny)
+
+
+def clopper_pearson(exceeding: int, examples: int, delta: float) -> float:
+    """Upper bound, with confidence 1 - delta, on a probability seen ``exceeding`` times.
+
+    >>> round(clopper_pearson(0, 100, 0.05), 4)
+    0.0295
+    """
+    if exceeding >= examples:
+        return 1.0
+    from scipy.special import betaincinv
+
+    return float(betaincinv(exceeding + 1, examples - exceeding, 1.0 - delta))
+
+
+def certify(errors: Array, confidence: float = 0.99) -> Certificate:
+    """The certificate that relative errors of held-out examples support.
+
+    >>> certify(np.full(1000, 1e-12)).sentence()
+    'with confidence 99.0%, at most 0.74% of inputs have a relative error above 1e-12'
+    """
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence is {confidence}; expected a number between 0 and 1")
+    if len(errors) == 0:
+        raise ValueError("errors is empty; expected at least one held-out example")
+    delta = (1.0 - confidence) / len(EPS_GRID)
+    bounds = tuple(
+        clopper_pearson(int(np.sum(~(errors <= eps))), len(errors), delta) for eps in EPS_GRID
+    )
+    return Certificate(
+        confidence=confidence,
+        examples=len(errors),
+        eps=EPS_GRID,
+        p=bounds,
+        median_error=float(np.median(errors)),
+        largest_error=float(np.max(errors)),
+    )

@@ -1,0 +1,20 @@
+"""What a learner tells while it works. A listener shows it, or does nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Listener"]
+
+
+class Listener:
+    """Hears of phases as they start, go on and end. Override what is of interest."""
+
+    def phase_started(self, name: str, total: int) -> None:
+        """``total`` examples will be seen, if the phase passes over them."""
+
+    def examples_seen(self, seen: int) -> None:
+        """So many examples of the current phase have been seen."""
+
+    def phase_ended(self, name: str, figures: dict[str, Any], recalled: bool) -> None:
+        """Scalar figures of the result; ``recalled`` if it came from an earlier run."""

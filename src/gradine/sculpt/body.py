@@ -1,0 +1,131 @@
+"""The convex body: slabs, membership, chords, and the near-null space of the slabs.
+
+A slab says |<x_r (x_j - x_l)^T, Theta> - log(v_j / v_l)| <= slack * sigma. Every head satisfies it
+where all heads share the pattern v. With A the matrix of normals and b the offsets, the affine hull
+of m heads is where A theta = b: in homogeneous coordinates (theta, 1) it is an m-dimensional
+null space of [A, -b], and m is the number of near-zero singular values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Body", "Hull", "affine_hull", "count_heads", "first_of_each", "slab_normals"]
+
+Array = NDArray[np.float64]
+
+NEGLIGIBLE = 0.02  # of the bulk: a singular value this small is zero up to noise
+
+
+def slab_normals(queries: Array, differences: Array) -> Array:
+    """The matrices x_r (x_j - x_l)^T as rows of length D d."""
+    return (queries[:, :, None] * differences[:, None, :]).reshape(len(queries), -1)
+
+
+def first_of_each(rows: Array) -> NDArray[np.intp]:
+    """Indices, ascending, of the first of each group of rows that are equal up to sign."""
+    leading = rows[np.arange(len(rows)), (rows != 0).argmax(axis=1)]
+    signed = rows * np.where(leading < 0, -1.0, 1.0)[:, None]
+    return np.sort(np.unique(signed, axis=0, return_index=True)[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """All theta with |A theta - b| <= width."""
+
+    A: Array  #: (K, p)
+    b: Array  #: (K,)
+    sigma: Array  #: (K,)
+    slack: float  #: in units of sigma
+
+    @property
+    def width(self) -> Array:
+        return self.slack * self.sigma
+
+    def with_slack(self, slack: float) -> Body:
+        return replace(self, slack=slack)
+
+    def contains(self, theta: Array) -> bool:
+        """The membership query."""
+        return bool((np.abs(self.A @ theta - self.b) <= self.width).all())
+
+    def chord(self, center: Array, direction: Array, halvings: int = 40) -> tuple[float, float]:
+        """How far the body reaches from ``center`` along +direction and -direction.
+
+        Found by membership queries alone: double until outside, then halve the bracket.
+        """
+        forward = self._reach(center, direction, halvings)
+        return forward, self._reach(center, -direction, halvings)
+
+    def _reach(self, center: Array, direction: Array, halvings: int) -> float:
+        if not self.contains(center):
+            raise ValueError("center lies outside the body; expected a point inside")
+        inside, outside = 0.0, 1.0
+        while outside < 1e9 and self.contains(center + outside * direction):
+            inside, outside = outside, 2.0 * outside
+        for _ in range(halvings):
+            middle = (inside + outside) / 2.0
+            if self.contains(center + middle * direction):
+                inside = middle
+            else:
+                outside = middle
+        return inside
+
+
+@dataclass(frozen=True, eq=False)
+class Hull:
+    """An affine subspace {base + directions^T c} and the spectrum it was read from."""
+
+    base: Array  #: (p,) the point nearest to zero
+    directions: Array  #: (m - 1, p) orthonormal
+    spectrum: Array  #: all singular values of [A, -b], ascending, over their median
+    misfit: Array  #: (K,) how much each slab contradicts the hull
+
+
+def affine_hull(
+    A: Array, b: Array, sigma: Array, heads: int, kept: NDArray[np.bool_] | None = None
+) -> Hull:
+    """The affine hull of ``heads`` points that fits the slabs best, each in units of its sigma."""
+    use = np.ones(len(b), dtype=bool) if kept is None else kept
+    # The offsets are scaled like the other columns; otherwise the direction of the hull's own
+    # base point, in which certified slabs are short by selection, would pass for a head.
+    unit = np.sqrt(np.mean(A[use] ** 2) / max(float(np.mean(b[use] ** 2)), 1e-300))
+    homogeneous = np.concatenate([A, -unit * b[:, None]], axis=1) / sigma[:, None]
+    squares, vectors = np.linalg.eigh(homogeneous[use].T @ homogeneous[use])
+    values = np.sqrt(np.maximum(squares, 0.0))
+    null = vectors[:, :heads]
+    base, directions = _affine_coordinates(null, unit)
+    return Hull(
+        base=base,
+        directions=directions,
+        spectrum=values / np.median(values),
+        misfit=np.linalg.norm(homogeneous @ null, axis=1),
+    )
+
+
+def _affine_coordinates(null: Array, unit: float) -> tuple[Array, Array]:
+    """From a basis of (theta, 1 / unit)-vectors to a base point and directions."""
+    heads = null.shape[1]
+    # Rotate the basis so that only its first vector has a last coordinate.
+    first = null[-1] / np.linalg.norm(null[-1])
+    rotation = np.linalg.qr(np.column_stack([first, np.eye(heads)]))[0]
+    rotated = null @ rotation
+    base = rotated[:-1, 0] / (unit * rotated[-1, 0])
+    directions = np.linalg.qr(rotated[:-1, 1:])[0].T
+    return base - directions.T @ (directions @ base), directions
+
+
+def count_heads(spectrum: Array, most: int, edge: float) -> int:
+    """How many of the smallest singular values are apart from the bulk; 0 if none are.
+
+    The count ends at the widest gap, among values clearly below the bulk's edge. Values that are
+    zero for all purposes are alike, however many orders of magnitude lie between them.
+    """
+    most = min(most, len(spectrum) - 2)
+    values = np.maximum(spectrum[: most + 1], NEGLIGIBLE)
+    below = values[:-1] < edge * values[-1]
+    gaps = np.where(below, values[1:] / values[:-1], 0.0)
+    return int(gaps.argmax()) + 1 if below.any() else 0

@@ -1,0 +1,168 @@
+"""Phases 2 and 4: certify matched attention patterns, and carve the body [CL25, phases 2 and 4].
+
+For a row y of Y with query x_r, regress y on the rows of X W_hat with weights v in the simplex. If
+all heads share the pattern v on that row, y = v X W; a small residual certifies that they nearly
+do. Then every head satisfies
+
+    x_r^T Theta (x_j - x_l) = log(v_j / v_l)   up to a slack,
+
+for tokens j, l whose weights are not tiny. How far off the logarithm can be follows from the
+residual: with the covariance C of the weights, its predicted error is
+
+    sigma = residual / sqrt(d_out - k + 1) * sqrt(C_jj/v_j^2 + C_ll/v_l^2 - 2 C_jl/(v_j v_l)).
+
+The slabs with the smallest sigma are kept, as many as the body needs.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradine.sculpt.body import affine_hull, count_heads, first_of_each, slab_normals
+from gradine.sculpt.config import SculptConfig
+from gradine.sculpt.fitting import FittingData
+from gradine.sculpt.results import Sculpted
+from gradine.solvers.convex import elastic_slack
+from gradine.solvers.simplex import affine_regression, simplex_regression
+from gradine.status import NotLearned, Status
+
+__all__ = ["Slabs", "certified_slabs", "sculpt"]
+
+Array = NDArray[np.float64]
+
+
+class Slabs(NamedTuple):
+    """The tightest slabs of some blocks, and what was seen on the way."""
+
+    queries: Array
+    differences: Array
+    offsets: Array
+    sigma: Array
+    residual: Array  #: relative residual of the row each slab came from
+    rows: int
+    screened: int
+    informative: int
+
+    def tightest(self, count: int) -> Slabs:
+        """The ``count`` slabs of smallest sigma, each normal once: short tokens repeat."""
+        order = np.argsort(self.sigma, kind="stable")
+        pairs = np.concatenate([self.queries, self.differences], axis=1)
+        order = order[first_of_each(pairs[order])[:count]]
+        return self._replace(**{name: getattr(self, name)[order] for name in self._fields[:5]})
+
+    def merge(self, other: Slabs, count: int) -> Slabs:
+        arrays = [np.concatenate(pair) for pair in zip(self[:5], other[:5], strict=True)]
+        counts = [a + b for a, b in zip(self[5:], other[5:], strict=True)]
+        return Slabs(*arrays, *counts).tightest(count)  # pyright: ignore[reportArgumentType]
+
+
+def sculpt(
+    data: FittingData, sum_of_projections: Array, config: SculptConfig, heads: int | None
+) -> Sculpted:
+    """Certify rows with an estimate of W = sum_i W_i, and carve the body from the best."""
+    began = time.perf_counter()
+    k, outputs, unknowns = data.seq_len, data.out_dim, data.unknowns
+    if outputs < k:
+        raise NotLearned(Status.TOO_MANY_TOKENS, f"{k} tokens against {outputs} output coordinates")
+    wanted = int(config.slabs_per_unknown * unknowns)
+    slabs = data.reduce(
+        lambda X, Y: certified_slabs(X, Y, sum_of_projections, data.dim, wanted, config),
+        lambda a, b: a.merge(b, wanted),
+    )
+    _check_enough(slabs, unknowns, config, data.split.n_fit)
+    A, b = slab_normals(slabs.queries, slabs.differences), slabs.offsets
+    # A few residuals are small by luck; slabs of such weight would hide all others.
+    sigma = np.maximum(slabs.sigma, config.least_sigma_share * np.median(slabs.sigma))
+    kept, spectrum = _agreeing(A, b, sigma, heads, config)
+    slack, center = elastic_slack(A[kept], b[kept], sigma[kept])
+    return Sculpted(
+        queries=slabs.queries[kept],
+        differences=slabs.differences[kept],
+        offsets=b[kept],
+        sigma=sigma[kept],
+        center=center.reshape(data.width, data.dim),
+        feasible_slack=max(slack, 1e-12),
+        spectrum=spectrum[: config.most_heads + 4],
+        residual=float(np.median(slabs.residual[kept])),
+        rows=slabs.rows,
+        informative=slabs.informative / max(slabs.screened, 1),
+        dropped=int(np.sum(~kept)),
+        examples=data.split.n_fit,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def certified_slabs(
+    X: Array, Y: Array, W: Array, dim: int, wanted: int, config: SculptConfig
+) -> Slabs:
+    """The ``wanted`` tightest slabs of a block of examples."""
+    n, k, _ = X.shape
+    Z = X @ W
+    affine = affine_regression(Z, Y)
+    size = np.maximum(np.linalg.norm(Y, axis=-1), np.finfo(float).tiny)
+    count = min(n * k, max(int(config.screened_share * n * k), min(4 * wanted, n * k)))
+    best = np.argpartition((affine.residual / size).ravel(), count - 1)[:count]
+    example, row = np.unravel_index(np.sort(best), (n, k))
+
+    v, residual = simplex_regression(Z[example], Y[example, row])
+    top = v.argmax(axis=1)
+    heavy = v >= config.least_weight
+    heavy[np.arange(count), top] = False
+    which, j = np.nonzero(heavy)
+    ex, r, t = example[which], row[which], top[which]
+    difference = X[ex, j, :dim] - X[ex, t, :dim]
+    v_j, v_t = v[which, j], v[which, t]
+    C = affine.covariance
+    spread = C[ex, j, j] / v_j**2 + C[ex, t, t] / v_t**2 - 2.0 * C[ex, j, t] / (v_j * v_t)
+    noise = residual[which] / np.sqrt(Y.shape[2] - k + 1)
+    sigma = np.maximum(noise * np.sqrt(np.maximum(spread, 0.0)), config.least_sigma)
+    distinct = np.abs(difference).max(axis=1, initial=0.0) > 0.0  # equal tokens say nothing
+    slabs = Slabs(
+        queries=X[ex, r],
+        differences=difference,
+        offsets=np.log(v_j / v_t),
+        sigma=np.where(distinct, sigma, np.inf),
+        residual=residual[which] / size[ex, r],
+        rows=n * k,
+        screened=count,
+        informative=int(heavy.any(axis=1).sum()),
+    ).tightest(min(wanted, int(distinct.sum())))
+    return slabs
+
+
+def _check_enough(slabs: Slabs, unknowns: int, config: SculptConfig, n: int) -> None:
+    found, needed = len(slabs.sigma), int(config.least_slabs_per_unknown * unknowns)
+    if found >= needed:
+        return
+    spread = slabs.informative / max(slabs.screened, 1)
+    detail = f"{found} informative rows among {slabs.rows}; {needed} are needed"
+    if spread < 0.02:
+        raise NotLearned(Status.TOO_SHARP, detail)
+    more = int(np.ceil(n * needed / max(found, 1)))
+    raise NotLearned(Status.TOO_FEW_PATTERNS, f"{detail}, about {more} examples")
+
+
+def _agreeing(
+    A: Array, b: Array, sigma: Array, heads: int | None, config: SculptConfig
+) -> tuple[NDArray[np.bool_], Array]:
+    """Which slabs agree with the hull of the others, and the spectrum they leave.
+
+    A few rows are certified although the heads differ there (their differences cancel in the
+    output). Such a slab excludes the truth, and contradicts the rest along the hull.
+    """
+    kept = np.ones(len(b), dtype=bool)
+    spectrum = affine_hull(A, b, sigma, 1).spectrum
+    for _ in range(config.trimming_rounds):
+        count = heads or max(1, count_heads(spectrum, config.most_heads, config.hull_edge))
+        hull = affine_hull(A, b, sigma, count, kept)
+        limit = config.contradiction * np.median(hull.misfit[kept])
+        now = hull.misfit <= limit
+        spectrum = hull.spectrum
+        if (now == kept).all():
+            break
+        kept = now
+    return kept, spectrum

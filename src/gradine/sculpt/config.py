@@ -1,0 +1,90 @@
+"""Every constant of the six phases: the paper's value beside the practical one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["SculptConfig"]
+
+
+@dataclass(frozen=True)
+class SculptConfig:
+    """Settings of the six phases.
+
+    The paper [CL25] fixes its constants only up to polynomial factors in k, d and the failure
+    probability; "paper" below gives that form. The practical defaults were chosen by measurement
+    (`python -m benchmarks.theorem` prints what they reach).
+    """
+
+    #: Phase 1. Paper: correlate with all tokens (False). Leaving the query's own token out
+    #: removes the first-order bias sum_i Theta_i W_i and halves the error.
+    own_token_free: bool = True
+    #: Phase 1. Paper: sigma_min(sum W) >= 1/poly(d). The crude sum must carry at least this
+    #: share of the outputs' energy; far below, all that is left of it is bias and noise.
+    least_sum_energy: float = 0.1
+
+    #: Phase 2. Share of rows, best by the unconstrained residual (a lower bound), that go on to
+    #: the simplex regression. Paper: all rows (1.0).
+    screened_share: float = 0.1
+    #: Phase 2. A token takes part in a slab if its weight is at least this. Paper: 1/poly(k).
+    least_weight: float = 0.01
+    #: Phases 2 and 4. Slabs kept, for each unknown of an attention matrix: the tightest.
+    #: Paper: every row whose residual is below a threshold 1/poly(kd).
+    slabs_per_unknown: float = 8.0
+    #: Phase 2. Fewest slabs for each unknown with which carving goes on.
+    least_slabs_per_unknown: float = 1.5
+    #: Phase 2. A slab is dropped when it contradicts the hull of the others by more than this
+    #: many times the median. Paper: none is dropped, as none is wrong with high probability.
+    contradiction: float = 4.0
+    #: Phase 2. Rounds of finding the hull and dropping what contradicts it.
+    trimming_rounds: int = 6
+    #: Predicted errors of a logit below this are taken for this: labels have finite precision.
+    least_sigma: float = 1e-9
+    #: The same, as a share of the median over the slabs that are kept.
+    least_sigma_share: float = 0.25
+
+    #: Phase 3. Slack of the body whose minimum-norm point is the proxy, in units of the smallest
+    #: feasible slack. Paper: the slack of the certification threshold.
+    proxy_slack: float = 1.2
+    #: Phase 3. Rows of largest margin that are looked at, for each row of W. Paper: all rows
+    #: whose margin is at least log poly(kd).
+    margin_rows_per_unknown: float = 60.0
+    #: Phase 3. Rows that remain after trimming, for each row of W.
+    trimmed_rows_per_unknown: float = 8.0
+    #: Phase 3. The rows that remain must fit one linear map to this relative residual.
+    largest_margin_residual: float = 0.1
+
+    #: Phase 4. Carving is repeated while the residual of the refined sum falls below this share
+    #: of what it was. Paper: one repetition.
+    worthwhile: float = 0.7
+    #: Phase 4. Repetitions at most.
+    most_rounds: int = 3
+
+    #: Phase 5. Heads are counted up to this number when it is not given.
+    most_heads: int = 8
+    #: Phase 5. A singular value below this share of the bulk's edge belongs to the hull.
+    hull_edge: float = 0.65
+    #: Phase 5. Slack of the body whose chords are measured, in units of the smallest feasible
+    #: slack: the body must hold the heads themselves, not only their mean.
+    hull_slack: float = 5.0
+    #: Phase 5. Measure chords by membership queries beside the spectrum (the theorem's way).
+    chords: bool = True
+    #: Phase 5. Steps by which a chord is turned into a longer one.
+    chord_steps: int = 4
+
+    #: Phase 6. Tuples of net points tried. Paper: all of a net of fineness 1/poly(kd),
+    #: (kd)^O(m^2) tuples; here the net is as fine as this number allows and refined locally.
+    net_tuples: int = 20_000
+    #: Phase 6. Tuples that go on to the local refinement.
+    refined_tuples: int = 8
+    #: Phase 6. Examples used to solve for the projections.
+    net_examples: int = 3_000
+
+    #: Polish. Nonlinear least squares over all parameters from the theorem's answer.
+    polish: bool = True
+    #: Polish. Examples used, in multiples of the counting bound (parameters / (k d_out)).
+    polish_examples: float = 30.0
+    #: Polish. Steps at most.
+    polish_steps: int = 80
+    #: Polish. Parameters at most: the normal equations are dense.
+    polish_parameters: int = 10_000

@@ -1,0 +1,98 @@
+"""Phase 3: the proxy and the refined sum [CL25, phase 3].
+
+Theta* is the minimum-norm point of the body; it is close to the mean of the heads. Where it
+predicts a large margin for token j over all others, all heads look at j, and
+
+    y = x_j W   up to exp(-margin).
+
+Least squares over such rows refines the estimate of W by orders of magnitude.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradine.sculpt.body import Body, first_of_each
+from gradine.sculpt.config import SculptConfig
+from gradine.sculpt.fitting import FittingData
+from gradine.sculpt.results import Proxy
+from gradine.solvers.convex import minimum_norm_point
+from gradine.solvers.least_squares import trimmed_least_squares
+from gradine.status import NotLearned, Status
+
+__all__ = ["large_margin_rows", "proxy_and_refine"]
+
+Array = NDArray[np.float64]
+
+
+class MarginRows(NamedTuple):
+    """Rows on which a proxy predicts that one token takes all the attention."""
+
+    tokens: Array  #: (rows, D) the token that is looked at
+    outputs: Array  #: (rows, d_out)
+    margins: Array  #: (rows,)
+
+    def widest(self, count: int) -> MarginRows:
+        """The ``count`` rows of largest margin, each token once (up to sign: F is odd).
+
+        On a small cube few tokens take most of the large margins; alone they would leave rows of
+        W unseen.
+        """
+        order = np.argsort(-self.margins, kind="stable")
+        order = order[first_of_each(self.tokens[order])[:count]]
+        return MarginRows(*(array[order] for array in self))
+
+    def merge(self, other: MarginRows, count: int) -> MarginRows:
+        pairs = zip(self, other, strict=True)
+        return MarginRows(*(np.concatenate(pair) for pair in pairs)).widest(count)
+
+
+def large_margin_rows(X: Array, Y: Array, theta: Array, count: int) -> MarginRows:
+    """The rows of a block on which ``theta`` (D, d) predicts the largest margins."""
+    n, k, _ = X.shape
+    logits = (X @ theta) @ X[:, :, : theta.shape[1]].swapaxes(1, 2)
+    two_largest = np.partition(logits, k - 2, axis=-1)[..., -2:]
+    margins = (two_largest[..., 1] - two_largest[..., 0]).ravel()
+    count = min(count, n * k)
+    best = np.sort(np.argpartition(-margins, count - 1)[:count])
+    example, row = np.unravel_index(best, (n, k))
+    looked_at = X[example, logits[example, row].argmax(axis=-1)]
+    return MarginRows(looked_at, Y[example, row], margins[best])
+
+
+def proxy_and_refine(data: FittingData, body: Body, config: SculptConfig) -> Proxy:
+    """Minimum-norm point of the body, then W from the rows of largest margin."""
+    began = time.perf_counter()
+    carved = body.with_slack(config.proxy_slack * body.slack)
+    theta = minimum_norm_point(carved.A, carved.b, carved.width).reshape(data.width, data.dim)
+    count = int(config.margin_rows_per_unknown * data.width)
+    rows = data.reduce(
+        lambda X, Y: large_margin_rows(X, Y, theta, count), lambda a, b: a.merge(b, count)
+    ).widest(count)
+    keep = min(int(config.trimmed_rows_per_unknown * data.width), (len(rows.margins) + 1) // 2)
+    fit = trimmed_least_squares(rows.tokens, rows.outputs, keep)
+    if fit.residual > config.largest_margin_residual:
+        _explain(theta, rows, fit.residual, config)
+    return Proxy(
+        theta=theta,
+        refined_sum=fit.coefficients,
+        margins=rows.margins,
+        rows=len(fit.kept),
+        residual=fit.residual,
+        examples=data.split.n_fit,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _explain(theta: Array, rows: MarginRows, residual: float, config: SculptConfig) -> None:
+    """No linear map fits the selected rows: say whether margins or agreement are missing."""
+    margin = float(np.median(rows.margins))
+    detail = (
+        f"rows of the largest margins (median {margin:.2g}) follow a linear map only to "
+        f"{residual:.2g}; {config.largest_margin_residual:g} is needed"
+    )
+    raise NotLearned(Status.TOO_FLAT if margin < 3.0 else Status.NO_AGREEMENT, detail)

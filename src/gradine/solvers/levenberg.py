@@ -1,0 +1,132 @@
+"""Levenberg-Marquardt over all parameters of an attention layer.
+
+    min over Theta_i (D x d), W_i (D x d_out):  sum_n | Y_n - sum_i softmax(X Theta_i X^T) X W_i |^2
+
+With P the attention of head i, V = X W_i its values and O = P V its output, the derivative of
+row r, output a is
+
+    d y_ra / d Theta_i = x_r Q_ra^T,    Q_ra = sum_j P_rj (V_ja - O_ra) x_j
+    d y_ra / d W_i     = (P X)_r e_a^T
+
+so the normal equations are sums over examples, built in blocks; one damped Cholesky solve a step.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradine.layer import softmax
+
+__all__ = ["LevenbergResult", "levenberg_marquardt"]
+
+Array = NDArray[np.float64]
+
+BLOCK_BYTES = 128 * 2**20  # of Jacobian held at once
+FLOOR = 1e-15  # relative residual at which nothing is left to gain in double precision
+
+
+class LevenbergResult(NamedTuple):
+    theta: Array  #: (m, D, d)
+    w: Array  #: (m, D, d_out)
+    losses: Array  #: relative RMS residual after each accepted step, the start first
+
+
+def levenberg_marquardt(
+    X: Array, Y: Array, theta: Array, w: Array, *, steps: int = 80
+) -> LevenbergResult:
+    """Fit all heads to the examples, from a start that is close enough.
+
+    ``X`` (n, k, D), ``Y`` (n, k, d_out), ``theta`` (m, D, d): keys use the first d coordinates.
+    """
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    total = max(float(np.sum(Y**2)), np.finfo(float).tiny)
+    normal, gradient, cost = _normal_equations(X, Y, theta, w)
+    losses, damping, growth, idle = [np.sqrt(cost / total)], 1e-3, 2.0, 0
+    for _ in range(steps):
+        scale = np.maximum(np.diag(normal), 1e-12 * np.diag(normal).max())
+        damped = normal.copy()
+        damped.flat[:: len(damped) + 1] += damping * scale
+        try:
+            step = cho_solve(cho_factor(damped, overwrite_a=True), gradient)
+        except LinAlgError:
+            damping, growth = damping * growth, growth * 2.0
+            continue
+        new_theta = theta + step[: theta.size].reshape(theta.shape)
+        new_w = w + step[theta.size :].reshape(w.shape)
+        new_cost = _cost(X, Y, new_theta, new_w)
+        predicted = float(step @ (damping * scale * step + gradient))
+        gain = (cost - new_cost) / max(predicted, np.finfo(float).tiny)
+        if not np.isfinite(new_cost) or gain <= 0.0:
+            damping, growth = damping * growth, growth * 2.0
+            idle += 1
+            if idle > 12:
+                break
+            continue
+        theta, w, idle, growth = new_theta, new_w, 0, 2.0
+        damping = max(damping * max(1.0 / 9.0, 1.0 - (2.0 * gain - 1.0) ** 3), 1e-14)
+        settled = new_cost > 0.999 * cost and new_cost < 1e-12 * total
+        normal, gradient, cost = _normal_equations(X, Y, theta, w)
+        losses.append(np.sqrt(cost / total))
+        if losses[-1] < FLOOR or settled:
+            break
+    return LevenbergResult(theta, w, np.array(losses))
+
+
+def _forward(X: Array, theta: Array, w: Array) -> tuple[Array, Array, Array]:
+    """Attention (n, m, k, k), values (n, m, k, o) and outputs of the heads (n, m, k, o)."""
+    keys = X[:, None, :, : theta.shape[2]]
+    attention = softmax((X[:, None] @ theta) @ keys.swapaxes(2, 3))
+    values = X[:, None] @ w
+    return attention, values, attention @ values
+
+
+def _cost(X: Array, Y: Array, theta: Array, w: Array) -> float:
+    size = max(1, BLOCK_BYTES // (8 * 8 * X[0].size * len(theta)))
+    return sum(
+        float(np.sum((Y[at : at + size] - _forward(X[at : at + size], theta, w)[2].sum(1)) ** 2))
+        for at in range(0, len(X), size)
+    )
+
+
+def _normal_equations(X: Array, Y: Array, theta: Array, w: Array) -> tuple[Array, Array, float]:
+    """J^T J, J^T residual and the squared residual."""
+    n, k, width = X.shape
+    m, _, dim = theta.shape
+    outputs = Y.shape[2]
+    p, q = theta.size, m * width
+    block = max(1, BLOCK_BYTES // (8 * k * outputs * p))
+    over_theta, over_both, over_w = np.zeros((p, p)), np.zeros((q, outputs, p)), np.zeros((q, q))
+    to_theta, to_w, cost = np.zeros(p), np.zeros((q, outputs)), 0.0
+    for at in range(0, n, block):
+        x, y = X[at : at + block], Y[at : at + block]
+        attention, values, heads = _forward(x, theta, w)
+        residual = (y - heads.sum(axis=1)).reshape(-1, outputs)
+        jacobian = _theta_jacobian(x, attention, values, heads, dim)  # (rows, o, p)
+        features = (attention @ x[:, None]).swapaxes(1, 2).reshape(-1, q)
+        flat = jacobian.reshape(-1, p)
+        over_theta += flat.T @ flat
+        over_both += (features.T @ jacobian.reshape(len(features), -1)).reshape(q, outputs, p)
+        over_w += features.T @ features
+        to_theta += flat.T @ residual.ravel()
+        to_w += features.T @ residual
+        cost += float(np.sum(residual**2))
+    corner = over_both.reshape(q * outputs, p)
+    normal = np.block([[over_theta, corner.T], [corner, np.kron(over_w, np.eye(outputs))]])
+    return normal, np.concatenate([to_theta, to_w.ravel()]), cost
+
+
+def _theta_jacobian(X: Array, attention: Array, values: Array, heads: Array, dim: int) -> Array:
+    """d y / d Theta as (n k, d_out, m D d)."""
+    n, k, width = X.shape
+    m, outputs = values.shape[1], values.shape[3]
+    keys = X[:, None, :, :dim]
+    # sum_j P_rj V_ja x_j  and  O_ra sum_j P_rj x_j, for all outputs at once
+    products = (values[..., :, None] * keys[..., None, :]).reshape(n, m, k, outputs * dim)
+    mixed = (attention @ products).reshape(n, m, k, outputs, dim)
+    mixed -= heads[..., None] * (attention @ keys)[..., None, :]
+    jacobian = X[:, None, :, None, :, None] * mixed[:, :, :, :, None, :]  # n m k o D d
+    return jacobian.transpose(0, 2, 3, 1, 4, 5).reshape(n * k, outputs, m * width * dim)

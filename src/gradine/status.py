@@ -1,0 +1,108 @@
+"""How a run ended: one enum whose values are messages a person can act on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+__all__ = ["NotLearned", "Status"]
+
+
+@dataclass(frozen=True)
+class _Ending:
+    phase: str
+    message: str
+    help: str
+
+
+class Status(Enum):
+    """The ways a run can end. ``phase`` names where, ``message`` why, ``help`` what to try."""
+
+    LEARNED = _Ending("verify", "learned, and verified on examples kept away from fitting", "")
+    SUM_NEAR_ZERO = _Ending(
+        "crude_sum",
+        "the projection matrices sum to nearly zero, so no attention pattern can be certified",
+        "this learner needs a well-conditioned sum of the W_i; no number of examples mends that",
+    )
+    TOO_MANY_TOKENS = _Ending(
+        "sculpt",
+        "sequences have so many tokens that any output fits some attention pattern: "
+        "certification would accept everything",
+        "give sequences with fewer tokens, or outputs with more coordinates (seq_len < out_dim)",
+    )
+    TOO_SHARP = _Ending(
+        "sculpt",
+        "attention is so sharp that hardly any row spreads its weight over two tokens: "
+        "no pattern is informative",
+        "give many more examples, or inputs of a smaller scale",
+    )
+    TOO_FEW_PATTERNS = _Ending(
+        "sculpt",
+        "too few rows have all heads agreeing on an informative pattern",
+        "give more examples",
+    )
+    TOO_FLAT = _Ending(
+        "proxy",
+        "attention is so flat that no row has all heads looking at one token",
+        "give many more examples, or inputs of a larger scale",
+    )
+    NO_AGREEMENT = _Ending(
+        "proxy",
+        "rows with the largest predicted margin do not follow one linear map: "
+        "the heads do not agree there",
+        "give more examples; if that does not help, the heads are too far from the conditions",
+    )
+    FEWER_HEADS = _Ending(
+        "span",
+        "the convex body shows fewer heads than were asked for: heads with equal attention "
+        "matrices merge, and heads with zero projection cannot be seen",
+        "run again with heads='auto', or with the number of heads that the body shows",
+    )
+    MORE_HEADS = _Ending(
+        "span",
+        "the convex body shows more heads than were asked for",
+        "run again with heads='auto', or with the number of heads that the body shows",
+    )
+    NO_GAP = _Ending(
+        "span",
+        "the number of heads cannot be read off the convex body: its spectrum has no gap",
+        "give the number of heads, or more examples",
+    )
+    NOT_VERIFIED = _Ending(
+        "verify",
+        "the answer does not reproduce examples that were kept away from fitting",
+        "give more examples; check that the labels come from an attention layer without noise "
+        "and that the number of heads is right",
+    )
+
+    @property
+    def code(self) -> str:
+        """The name that files and the command line use, such as ``sum_near_zero``."""
+        return self.name.lower()
+
+    @property
+    def learned(self) -> bool:
+        return self is Status.LEARNED
+
+    @property
+    def phase(self) -> str:
+        return self.value.phase
+
+    @property
+    def message(self) -> str:
+        return self.value.message
+
+    @property
+    def help(self) -> str:
+        return self.value.help
+
+
+class NotLearned(Exception):  # noqa: N818 (not learning is an answer, not an error)
+    """Ends a learner early; the front door turns it into a ``Fit`` with this status."""
+
+    def __init__(self, status: Status, detail: str = "", **figures: Any) -> None:
+        super().__init__(detail or status.message)
+        self.status = status
+        self.detail = detail
+        self.figures = figures
