@@ -28,9 +28,11 @@ ORDER = [
     "sculpt",
     "certificate",
     "learn",
+    "runs",
     "score",
     "report",
     "cli",
+    "__main__",
 ]
 MAY_SEE_THE_TRUTH = {"score", "report", "cli"}
 MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]

@@ -1,0 +1,176 @@
+"""The run folder: what a run leaves behind, and how an earlier run is kept from being lost."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from gradine.files import OutputError, write_json
+from gradine.learn import RECORDS, Fit
+from gradine.progress import Listener
+
+__all__ = [
+    "LAYER",
+    "REPORT",
+    "RESULT",
+    "ClearsEarlierRun",
+    "check_free",
+    "clear_run",
+    "finite",
+    "output_folder",
+    "read_result",
+    "write_run",
+]
+
+LAYER = "layer.safetensors"
+RESULT = "result.json"
+REPORT = "report.html"
+ANSWERS = (LAYER, RESULT, REPORT)
+RECORD_PATTERN = "[0-9][0-9]_*.safetensors"  # phase records, and nothing that others put there
+
+FORMAT_VERSION = 1
+LIBRARIES = ("numpy", "scipy", "piqp")  # those whose versions can change the numbers
+
+PathLike = str | os.PathLike[str]
+
+
+def write_run(folder: PathLike, fit: Fit, extra: dict[str, Any]) -> dict[str, Any]:
+    """Write result.json, and layer.safetensors if it was learned; return what result.json holds."""
+    from gradine import __version__
+
+    versions = {"gradine": __version__, "python": platform.python_version()}
+    versions |= {name: metadata.version(name) for name in LIBRARIES}
+    result = finite(
+        {"format_version": FORMAT_VERSION, **fit.to_dict(), "versions": versions, **extra}
+    )
+    # The layer first: a folder with "learned" in its result.json always holds it.
+    if fit.layer is not None:
+        fit.layer.save(Path(folder) / LAYER)
+    else:
+        (Path(folder) / LAYER).unlink(missing_ok=True)
+    write_json(Path(folder) / RESULT, result)
+    return result
+
+
+def read_result(folder: PathLike) -> dict[str, Any]:
+    """What result.json of a run folder holds; ``ValueError`` if it is not ours or damaged."""
+    path = Path(folder) / RESULT
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file")
+    try:
+        result = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path}: damaged ({error})") from error
+    version = result.get("format_version") if isinstance(result, dict) else None
+    if version != FORMAT_VERSION:
+        raise ValueError(f"{path}: format version {version!r}; expected {FORMAT_VERSION}")
+    return result
+
+
+def finite(value: Any) -> Any:
+    """The same with None for every NaN and infinity, which JSON cannot hold.
+
+    >>> finite({"gap": float("inf"), "losses": [1.0, float("nan")]})
+    {'gap': None, 'losses': [1.0, None]}
+    """
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def check_free(folder: PathLike, resume: bool, overwrite: bool) -> None:
+    """Refuse a folder that holds a run already, unless it was said what to do with it."""
+    if resume and overwrite:
+        raise ValueError("--resume and --overwrite were both given; expected at most one of them")
+    if overwrite:
+        return
+    target = Path(folder)
+    if (target / RESULT).exists() or _records(target):
+        if not resume:
+            raise ValueError(
+                f"{folder}: holds an earlier run; "
+                "continue it with --resume or replace it with --overwrite"
+            )
+    elif (target / LAYER).exists():  # perhaps the planted one: not ours to replace unasked
+        raise ValueError(
+            f"{folder}: holds a {LAYER} that no run wrote; "
+            "choose another folder or replace it with --overwrite"
+        )
+
+
+def clear_run(folder: PathLike, *, keep_records: bool = False) -> None:
+    """Remove the files of a run, and nothing else that is in the folder."""
+    target = Path(folder)
+    stale = [target / name for name in ANSWERS]
+    for path in stale if keep_records else [*stale, *_records(target)]:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def output_folder(folder: PathLike) -> Iterator[Path]:
+    """Make the folder, sure to be writable; take it away again if nothing came to be in it.
+
+    A run may take hours: that its answer cannot be written must show before, not after.
+    """
+    target = Path(folder)
+    made = [path for path in (target / RECORDS, target, *target.parents) if not path.exists()]
+    try:
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=target, prefix=".probe"):
+                pass
+        except OSError as error:
+            raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
+        yield target
+    finally:
+        for path in made:  # from the inside out; a folder that is not empty stays
+            with suppress(OSError):
+                path.rmdir()
+
+
+class ClearsEarlierRun(Listener):
+    """Passes everything on to ``listener``, and clears the folder once a new run is sure to begin.
+
+    Until then the examples may still be refused, and the earlier run must not be lost to that;
+    from then on a stale answer must not be mistaken for one of the new run.
+    """
+
+    def __init__(self, folder: PathLike, resume: bool, listener: Listener) -> None:
+        self._folder = Path(folder)
+        self._listener = listener
+        self._resume = resume
+        self._begun = False
+
+    def phase_started(self, name: str, total: int) -> None:
+        if name != "survey" and not (self._resume and _records(self._folder)):
+            self._clear()
+        self._listener.phase_started(name, total)
+
+    def examples_seen(self, seen: int) -> None:
+        self._listener.examples_seen(seen)
+
+    def phase_ended(self, name: str, figures: dict[str, Any], recalled: bool) -> None:
+        # When resuming, the first record read back shows that it is a run of the same data.
+        if name != "survey":
+            self._clear()
+        self._listener.phase_ended(name, figures, recalled)
+
+    def _clear(self) -> None:
+        if self._begun:
+            return
+        self._begun = True
+        clear_run(self._folder, keep_records=self._resume)
+
+
+def _records(folder: Path) -> list[Path]:
+    return sorted((folder / RECORDS).glob(RECORD_PATTERN))
