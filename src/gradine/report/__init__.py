@@ -1,0 +1,48 @@
+"""The story of a run as one page: report.html, which opens anywhere, without a network.
+
+Nothing here decides anything: it shows what the phases measured and, where a truth is at hand,
+how near they came to it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from numpy.typing import ArrayLike
+
+from gradine.files import write_text
+from gradine.layer import AttentionLayer
+from gradine.learn import Fit
+from gradine.report.page import page
+from gradine.report.story import tell
+from gradine.score import Match
+
+__all__ = ["report_html", "write_report"]
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    fit: Fit,
+    *,
+    truth: AttentionLayer | None = None,
+    example: ArrayLike | None = None,
+    match: Match | None = None,
+) -> None:
+    """Write the report of a run to ``path``; the file appears whole or not at all.
+
+    ``truth`` is the layer that was to be found, if it is known; ``match`` is what
+    `gradine.compare` said of it, measured here when left out. ``example`` is one token sequence
+    (k, d) on which to show the attention patterns.
+    """
+    write_text(path, report_html(fit, truth=truth, example=example, match=match))
+
+
+def report_html(
+    fit: Fit,
+    *,
+    truth: AttentionLayer | None = None,
+    example: ArrayLike | None = None,
+    match: Match | None = None,
+) -> str:
+    """The report as a string; the same run gives the same string."""
+    return page(tell(fit, truth, example, match))

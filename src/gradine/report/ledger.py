@@ -1,0 +1,99 @@
+"""The end of the page: time and examples of each phase, settings, versions."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict
+from html import escape
+from typing import Any
+
+from gradine import __version__
+from gradine.learn import figures_of
+from gradine.report.draw import number
+from gradine.report.parts import facts, section, table
+from gradine.report.story import Story
+
+__all__ = ["ledger"]
+
+#: Figures worth a line, and what to call them; those of a phase that is not named here are shown
+#: under their own names.
+LABELS = {
+    "energy": "share of the outputs' energy",
+    "rows": "rows",
+    "informative": "share of informative rows",
+    "dropped": "slabs dropped",
+    "feasible_slack": "smallest slack",
+    "residual": "residual",
+    "heads": "heads",
+    "gap": "gap",
+    "chord_agreement": "agreement with chords",
+    "queries": "membership queries",
+    "points": "points of the net",
+    "tuples": "tuples tried",
+    "net_error": "error of the net",
+    "validation_error": "validation error",
+    "skipped": "skipped",
+}
+NOT_FIGURES = {"examples", "seconds", "counted"}
+
+
+def ledger(story: Story) -> str:
+    """What each phase took, and with which settings it can be run again."""
+    fit = story.fit
+    rows = []
+    for name, result in fit.phases.items():
+        figures = figures_of(result)
+        examples, seconds = figures.get("examples"), figures.get("seconds")
+        rows.append(
+            [
+                escape(name.replace("_", " ")),
+                number(examples) if examples else "-",
+                "-" if seconds is None else f"{seconds:.2f}",
+                escape("; ".join(_key_figures(figures))),
+            ]
+        )
+    rows.append(["whole run", number(fit.examples_used), f"{fit.seconds:.2f}", ""])
+    head = ["phase", "examples", "seconds", "key figures"]
+    settings = {"method": fit.method, "seed": str(fit.seed), "inputs": fit.survey.kind}
+    settings |= _flat(asdict(fit.config))
+    content = (
+        f'<div class="ledger">{table(head, rows)}</div>'
+        f"<details><summary>Settings</summary>{facts(settings)}</details>"
+        f"<details><summary>Versions</summary>{facts(_versions())}</details>"
+    )
+    text = "The whole run is the sum of its phases, the first pass over the data and the check."
+    return section("ledger", "Time, examples and settings", text, content)
+
+
+def _key_figures(figures: dict[str, Any]) -> list[str]:
+    lines = []
+    for name, value in figures.items():
+        if name in NOT_FIGURES or isinstance(value, list) or value == "":
+            continue
+        shown = value if isinstance(value, str) else number(value)
+        lines.append(f"{LABELS.get(name, name.replace('_', ' '))} {shown}")
+    return lines
+
+
+def _flat(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    flat = {}
+    for name, value in config.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = str(value)
+    return flat
+
+
+def _versions() -> dict[str, str]:
+    import matplotlib
+    import numpy
+    import scipy
+
+    return {
+        "gradine": __version__,
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "scipy": scipy.__version__,
+        "matplotlib": matplotlib.__version__,
+    }

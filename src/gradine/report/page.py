@@ -1,0 +1,52 @@
+"""The page around the sections. It needs no script, no network and no file beside it."""
+
+from __future__ import annotations
+
+from gradine.report import heads, ledger, sections
+from gradine.report.story import Story
+from gradine.report.style import STYLE
+from gradine.report.verdict import verdict
+
+__all__ = ["page"]
+
+# The policy makes the promise binding: a browser will load nothing and run nothing.
+HEAD = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+"""
+
+
+def page(story: Story) -> str:
+    """The whole report, in the order of the story."""
+    fit = story.fit
+    word = "learned" if fit.learned else "not learned"
+    parts = [
+        verdict(story),
+        sections.total(story),
+        sections.body(story),
+        sections.hull(story),
+        sections.polish(story),
+        heads.heads(story),
+        heads.attention(story),
+        sections.certificate(story),
+        ledger.ledger(story),
+    ]
+    return (
+        f"{HEAD}<title>Gradine report: {word}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
+        f"<header><h1>Gradine</h1><p>{_subject(story)}</p></header>\n"
+        f"<main>\n{chr(10).join(parts)}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _subject(story: Story) -> str:
+    seen = story.fit.survey
+    return (
+        "An attention layer carved out of examples: sequences of "
+        f"{seen.seq_len} tokens with {len(seen.x_mean)} coordinates, "
+        f"{len(seen.y_mean)} outputs a token."
+    )

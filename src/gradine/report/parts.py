@@ -1,0 +1,56 @@
+"""Pieces of HTML that sections are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+__all__ = ["facts", "panels", "section", "table"]
+
+NOT_REACHED = "The run stopped before there was anything to show here."
+
+
+def section(name: str, title: str, text: str, content: str, *, reached: bool = False) -> str:
+    """A section with its heading; without ``content`` it says that the run did not get there.
+
+    ``text`` is plain and is escaped here; ``content`` is HTML.
+    """
+    if not content and not reached:
+        content = f'<p class="note">{NOT_REACHED}</p>'
+        text = ""
+    words = f"<p>{escape(text)}</p>\n" if text else ""
+    return (
+        f'<section id="{name}" aria-labelledby="{name}-title">\n'
+        f'<h2 id="{name}-title">{escape(title)}</h2>\n{words}{content}\n</section>'
+    )
+
+
+def panels(*contents: str) -> str:
+    """Contents side by side where there is room, below each other where there is not."""
+    filled = [content for content in contents if content]
+    inside = "\n".join(f'<div class="panel">{content}</div>' for content in filled)
+    return f'<div class="panels">\n{inside}\n</div>'
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table; cells are HTML, the first of a row is its heading. A wide one scrolls alone."""
+    top = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
+    lines = [
+        f'<tr><th scope="row">{row[0]}</th>'
+        + "".join(f"<td>{cell}</td>" for cell in row[1:])
+        + "</tr>"
+        for row in rows
+    ]
+    return (
+        f'<div class="wide"><table>\n<thead><tr>{top}</tr></thead>\n'
+        f"<tbody>\n{chr(10).join(lines)}\n</tbody></table></div>"
+    )
+
+
+def facts(items: Mapping[str, str]) -> str:
+    """Names and values; both are plain and are escaped here."""
+    lines = [
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
+        for name, value in items.items()
+    ]
+    return f'<dl class="facts">{"".join(lines)}</dl>'

@@ -1,0 +1,247 @@
+"""The report of a run: it says what happened, all of it, and nothing from outside."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import gradine
+from gradine.report import report_html, write_report
+from gradine.report.story import tell
+from gradine.sculpt.results import Span
+from gradine.status import Status
+
+SECTIONS = [
+    "verdict",
+    "sum",
+    "body",
+    "hull",
+    "polish",
+    "heads",
+    "attention",
+    "certificate",
+    "ledger",
+]
+VOID = {"meta", "img", "rect", "path", "use", "br", "link", "input", "hr"}
+
+
+class Outline(HTMLParser):
+    """Sections, ids, pictures without words, and whether every tag is closed in order."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.sections: list[str | None] = []
+        self.ids: list[str | None] = []
+        self.wordless = 0
+        self.open: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        if tag == "section":
+            self.sections.append(found.get("id"))
+        if "id" in found:
+            self.ids.append(found["id"])
+        words = found.get("alt") or found.get("aria-label")
+        self.wordless += tag in ("img", "svg") and not words
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+def check_page(html: str) -> Outline:
+    """What holds for every report."""
+    outline = Outline(html)
+    assert outline.sections == SECTIONS
+    assert outline.open == []
+    assert len(set(outline.ids)) == len(outline.ids)
+    assert outline.wordless == 0
+    assert not re.search(r"https?:|<script|<link|@import|(?:src|href)=\"(?!data:|#)", html)
+    assert "nan" not in re.findall(r">([^<]*)<", html)
+    references = set(re.findall(r'(?:href="|url\()#([\w-]+)', html))
+    assert references <= set(outline.ids)
+    assert len(html) < 500_000
+    return outline
+
+
+def words_of(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<style>.*?</style>|<[^>]+>", " ", html, flags=re.DOTALL))
+
+
+@pytest.fixture(scope="module")
+def full(pair) -> str:
+    return report_html(pair.fit, truth=pair.truth, example=pair.example)
+
+
+def test_learned_run_with_its_truth(pair, full):
+    assert pair.fit.learned
+    check_page(full)
+    words = words_of(full)
+    assert "✓ Learned" in words and "Not learned" not in words
+    assert pair.fit.certificate.sentence()[1:] in words
+    assert "Distances are to the true sum" in words
+    assert "constant coordinate" in words
+    assert full.count("difference</figcaption>") == 4
+    assert "stopped" not in words
+    assert f"{pair.fit.phases['span'].chord_agreement:.4f}" in words
+    slabs = len(pair.fit.phases["sculpt"].sigma)
+    assert f">{slabs}<" in full.replace("\u202f", "")
+
+
+def test_estimates_are_measured_against_the_truth(pair):
+    story = tell(pair.fit, pair.truth, None, None)
+    errors = {item.name: item.distance for item in story.estimates}
+    truth = pair.truth.w.sum(axis=0)[:8]
+    crude = pair.fit.phases["crude_sum"].paper[:8]
+    expected = np.linalg.norm(crude - truth) / np.linalg.norm(truth)
+    assert errors["crude, all tokens (paper)"] == pytest.approx(expected)
+    assert errors["refined"] < errors["crude, own token left out"]
+    assert errors["polished"] < 1e-9
+
+
+def test_without_truth_the_last_answer_is_the_reference(pair):
+    html = report_html(pair.fit)
+    check_page(html)
+    words = words_of(html)
+    assert "No truth was given" in words and "difference" not in words
+    assert "No example was given" in words
+    names = [item.name for item in tell(pair.fit, None, None, None).estimates]
+    assert names[-1] == "net search"  # the polished sum is what they are compared with
+
+
+def test_one_head(single):
+    html = report_html(single.fit, truth=single.truth, example=single.example)
+    check_page(html)
+    words = words_of(html)
+    assert "cosine between the two hulls" not in words
+    assert f"{single.truth.attention(single.example)[0, 0, 0]:.2f}" in words
+
+
+def test_run_that_stops_at_once(cancelled):
+    assert cancelled.fit.status is Status.SUM_NEAR_ZERO and not cancelled.fit.phases
+    html = report_html(cancelled.fit, truth=cancelled.truth, example=cancelled.example)
+    check_page(html)
+    words = words_of(html)
+    assert "✗ Not learned" in words and "✗ 1 crude sum: stopped here" in words
+    assert Status.SUM_NEAR_ZERO.help in words
+    assert "There is no certificate" in words and "confidence" not in words.split("Settings")[0]
+
+
+def test_run_that_stops_on_the_way(flat):
+    assert list(flat.fit.phases) == ["crude_sum", "sculpt"]
+    for truth in (None, flat.truth):
+        html = report_html(flat.fit, truth=truth)
+        check_page(html)
+        words = words_of(html)
+        assert "3 proxy: stopped here" in words
+        assert "what the last carving saw" in words
+
+
+def test_every_prefix_of_the_phases(pair):
+    names = list(pair.fit.phases)
+    for count in range(len(names)):
+        phases = {name: pair.fit.phases[name] for name in names[:count]}
+        stopped = replace(
+            pair.fit,
+            status=Status.NO_GAP,
+            layer=None,
+            certificate=None,
+            candidate=None,
+            theorem=None,
+            heads=None,
+            held_out_error=None,
+            phases=phases,
+        )
+        check_page(report_html(stopped, truth=pair.truth if count % 2 else None))
+
+
+def test_candidate_that_was_not_verified_is_not_called_learned(pair):
+    fit = replace(
+        pair.fit, status=Status.NOT_VERIFIED, layer=None, certificate=None, held_out_error=0.25
+    )
+    html = report_html(fit, truth=pair.truth, example=pair.example)
+    check_page(html)
+    words = words_of(html)
+    assert "✗ verify: stopped here" in words
+    assert words.count("a run that was not verified") == 2
+    assert "There is no certificate" in words
+
+
+def test_polish_skipped_and_no_chords(pair):
+    phases = dict(pair.fit.phases)
+    phases["polish"] = replace(phases["polish"], skipped="9 & more", losses=np.zeros(0))
+    phases["span"] = replace(phases["span"], chord_lengths=np.zeros(0))
+    fit = replace(pair.fit, phases=phases, candidate=pair.fit.theorem)
+    words = words_of(report_html(fit))
+    assert "skipped: 9 &amp; more" in words and "Chords were not measured" in words
+
+
+def test_text_is_escaped(cancelled):
+    fit = replace(cancelled.fit, detail="<script>alert('x')</script>", method="<b>&")
+    html = report_html(fit)
+    check_page(html)
+    assert "&lt;script&gt;" in html and "<b>" not in html
+
+
+def test_heads_lost_and_left_over(pair):
+    one = gradine.AttentionLayer(pair.truth.theta[:1], pair.truth.w[:1], constant=True)
+    html = report_html(pair.fit, truth=one, example=pair.example)
+    check_page(html)
+    assert "No true head is left" in html
+    html = report_html(replace(pair.fit, candidate=one), truth=pair.truth, example=pair.example)
+    check_page(html)
+    assert "not found" in html
+
+
+def test_truth_without_the_constant_coordinate(pair):
+    plain = gradine.plant(heads=2, dim=8, scale=3.0, seed=1, out_dim=6)
+    check_page(report_html(pair.fit, truth=plain, example=pair.example))
+
+
+def test_many_large_heads_stay_small(pair):
+    large = gradine.plant(heads=16, dim=64, scale=3.0, seed=1)
+    phases = {"span": wide_span(pair.fit.phases["span"])}
+    answers = {"theorem": large, "candidate": large, "layer": large}
+    survey = replace(pair.fit.survey, x_mean=np.zeros(64), y_mean=np.zeros(64))
+    fit = replace(pair.fit, **answers, phases=phases, survey=survey)
+    example = gradine.sample_inputs(1, seq_len=12, dim=64)[0]
+    assert len(report_html(fit, truth=large, example=example)) < 5_000_000
+
+
+def wide_span(span: Span) -> Span:
+    spectrum = np.concatenate([np.full(16, 0.01), np.full(4, 0.5)])
+    return replace(span, heads=16, spectrum=spectrum, chord_lengths=np.arange(16.0, 0.0, -1.0))
+
+
+def test_same_run_same_bytes_and_nothing_left_behind(tmp_path, pair, full):
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    write_report(tmp_path / "report.html", pair.fit, truth=pair.truth, example=pair.example)
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == full
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_truth_or_example_of_another_shape(cancelled, single):
+    other = gradine.plant(heads=1, dim=5)
+    with pytest.raises(ValueError, match="truth has dim 5"):
+        report_html(cancelled.fit, truth=other)
+    with pytest.raises(ValueError, match="learned has"):
+        report_html(single.fit, truth=other)
+    with pytest.raises(ValueError, match=r"example has shape \(3, 5\)"):
+        report_html(single.fit, example=np.ones((3, 5)))
+    with pytest.raises(ValueError, match="example has NaN"):
+        report_html(single.fit, example=np.full((3, 6), np.nan))
