@@ -1,0 +1,1 @@
+"""What Gradine reaches and what it costs, measured: `python -m benchmarks.theorem`."""

@@ -1,0 +1,163 @@
+"""From the records of many seeds to one line of the table, and to markdown."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from typing import Any
+
+from benchmarks.instances import Row
+from benchmarks.trial import PHASES
+
+__all__ = ["HEADER", "cells_of", "markdown", "summarise"]
+
+Record = dict[str, Any]
+
+HEADER = (
+    "heads, tokens, dim, scale",
+    "inputs",
+    "examples",
+    "refined sum: nearer than the paper's crude sum by (worst seed)",
+    "nearer than the own-token-free one by (worst)",
+    "theorem: function error before polish (worst)",
+    "theta_error after polish, worst",
+    "learned exactly",
+    "heads counted right",
+    "chords against spectrum, worst cosine",
+    *(f"{name.replace('_', ' ')}, s" for name in PHASES),
+    "total, s",
+    "PyTorch L-BFGS, s",
+    "PyTorch solved",
+    "ours / PyTorch, time",
+    "targets",
+)
+
+
+def summarise(row: Row, inputs: str, records: list[Record]) -> Record:
+    """Medians and worst seeds. A seed that did not get to a figure counts as infinitely bad."""
+    ratios = {
+        name: _spread(
+            [_ratio(record[f"crude_{name}"], record["refined"]) for record in records], worst=min
+        )
+        for name in ("paper", "free")
+    }
+    learned = [record for record in records if record["learned"]]
+    peers = [(record, record["peer"]) for record in records if record.get("peer")]
+    solved = [(record, peer) for record, peer in peers if peer["solved"]]
+    summary = {
+        "heads": row.heads,
+        "seq_len": row.seq_len,
+        "dim": row.dim,
+        "scale": row.scale,
+        "inputs": inputs,
+        "seeds": len(records),
+        "examples": sorted(record["examples"] for record in records),
+        "refined_to_paper": ratios["paper"],
+        "refined_to_free": ratios["free"],
+        "theorem_error": _spread(_or_inf(r["theorem_error"] for r in records), worst=max),
+        "theta_error_worst": max((r["theta_error"] for r in learned), default=None),
+        "successes": sum(record["success"] for record in records),
+        "counted_right": sum(record["heads"] == row.heads for record in records),
+        "chord_worst": min((r["chord_agreement"] or 0.0 for r in records), default=None),
+        "phase_seconds": {
+            name: statistics.median(record["phase_seconds"][name] for record in records)
+            for name in PHASES
+        },
+        "seconds": statistics.median(record["seconds"] for record in records),
+        "peers": len(peers),
+        "peers_solved": len(solved),
+        "peers_first_start": sum(peer["starts"] == 1 for _, peer in solved),
+        "peer_seconds": _median(peer["seconds"] for _, peer in solved),
+        "peer_ratio": _median(r["seconds"] / peer["seconds"] for r, peer in solved),
+        "load": statistics.median(record["load"] for record in records),
+        "failures": [
+            {"seed": record["key"][-1], "reason": record["reason"]}
+            for record in records
+            if not record["success"]
+        ],
+    }
+    return {**summary, "missed": None if row.targets is None else _missed(row, summary)}
+
+
+def _missed(row: Row, summary: Record) -> list[str]:
+    """Targets that do not hold. All are asked of the worst seed but the share of successes."""
+    targets, missed = row.targets, []
+    assert targets is not None
+    for name in ("refined_to_paper", "refined_to_free"):
+        if not (summary[name]["worst"] or 0.0) >= targets.refined:
+            missed.append(f"refined sum x{_short(summary[name]['worst'])} < {targets.refined:g}")
+    for name, reached, allowed in (
+        ("theorem", summary["theorem_error"]["worst"], targets.theorem),
+        ("theta_error", summary["theta_error_worst"], targets.theta),
+    ):
+        if reached is None or reached > allowed:
+            missed.append(f"{name} {_short(reached)} > {allowed:g}")
+    if summary["successes"] < targets.successes * summary["seeds"]:
+        missed.append(f"successes below {targets.successes:.0%}")
+    return missed
+
+
+def cells_of(summary: Record) -> list[str]:
+    """One line of the table, in the order of `HEADER`."""
+    counts = sorted(set(summary["examples"]))
+    missed = summary["missed"]
+    verdict = "none set" if missed is None else "; ".join(missed) or "all hold"
+    seeds, peers = summary["seeds"], summary["peers"]
+    return [
+        f"{summary['heads']}, {summary['seq_len']}, {summary['dim']}, {summary['scale']:g}",
+        "+-1" if summary["inputs"] == "boolean" else summary["inputs"],
+        " or ".join(f"{count:,}" for count in counts),
+        _with_worst(summary["refined_to_paper"], "x"),
+        _with_worst(summary["refined_to_free"], "x"),
+        _with_worst(summary["theorem_error"]),
+        _short(summary["theta_error_worst"]),
+        f"{summary['successes']} of {seeds}",
+        f"{summary['counted_right']} of {seeds}",
+        _short(summary["chord_worst"], 3),
+        *(_seconds(summary["phase_seconds"][name]) for name in PHASES),
+        _seconds(summary["seconds"]),
+        _seconds(summary["peer_seconds"]),
+        f"{summary['peers_solved']} of {peers}" if peers else "-",
+        "-" if summary["peer_ratio"] is None else f"x{_short(summary['peer_ratio'])}",
+        verdict,
+    ]
+
+
+def markdown(header: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
+    header = list(header)
+    rows = [header, ["---"] * len(header), *(list(line) for line in lines)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _spread(values: list[float], worst: Any) -> dict[str, float | None]:
+    """None stands for a figure that was not reached: JSON has no infinity."""
+    spread = {"median": statistics.median(values), "worst": worst(values)}
+    return {name: None if value == float("inf") else value for name, value in spread.items()}
+
+
+def _median(values: Iterable[float]) -> float | None:
+    listed = list(values)
+    return statistics.median(listed) if listed else None
+
+
+def _ratio(crude: float | None, refined: float | None) -> float:
+    return 0.0 if crude is None or refined is None else crude / max(refined, 1e-300)
+
+
+def _or_inf(values: Iterable[float | None]) -> list[float]:
+    return [float("inf") if value is None else value for value in values]
+
+
+def _with_worst(spread: dict[str, float | None], sign: str = "") -> str:
+    return f"{sign}{_short(spread['median'])} ({sign}{_short(spread['worst'])})"
+
+
+def _short(value: float | None, digits: int = 2) -> str:
+    """Two digits, without the exponents that `g` likes for large numbers."""
+    if value is None:
+        return "none"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.{digits}g}"
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}" if value < 10 else f"{value:.0f}"
