@@ -1,0 +1,66 @@
+"""What goes where: JSON and summaries to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from gradine.files import OutputError
+from gradine.runs import finite
+
+__all__ = [
+    "BAD_INPUT",
+    "NOT_LEARNED",
+    "STOPPED",
+    "Ending",
+    "one_line",
+    "print_json",
+    "tell",
+    "tell_error",
+]
+
+BAD_INPUT = 2
+NOT_LEARNED = 3
+STOPPED = 130  # what shells report for a command ended by Ctrl-C
+
+
+class Ending(Exception):  # noqa: N818 (not learning is an answer, not an error)
+    """Ends a command with an exit code and one line on standard error."""
+
+    def __init__(self, code: int, line: str) -> None:
+        super().__init__(line)
+        self.code = code
+        self.line = line
+
+
+def tell(text: str) -> None:
+    """One line for people about the work under way."""
+    print(text, file=sys.stderr)
+
+
+def tell_error(line: str) -> None:
+    tell(f"gradine: {line}")
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """The one JSON object of a command."""
+    print(json.dumps(finite(value), allow_nan=False))
+
+
+def one_line(error: BaseException) -> str:
+    """What an exception has to say, without its line breaks.
+
+    >>> one_line(FileNotFoundError(2, "No such file or directory", "data.npz"))
+    'data.npz: No such file or directory'
+    """
+    format_message = getattr(error, "format_message", None)  # names the option of a usage error
+    if format_message is not None:
+        text = format_message()
+    elif isinstance(error, MemoryError):
+        text = f"not enough memory: {error}" if str(error) else "not enough memory"
+    elif isinstance(error, OSError) and not isinstance(error, OutputError) and error.filename:
+        text = f"{error.filename}: {error.strerror or error}"
+    else:
+        text = str(error) or type(error).__name__
+    return " ".join(line.strip() for line in text.splitlines() if line.strip())

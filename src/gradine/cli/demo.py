@@ -1,0 +1,95 @@
+"""`gradine demo`: the whole story on one small layer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradine.cli.compare import largest_errors
+from gradine.cli.console import STOPPED, Ending, print_json
+from gradine.cli.options import AsJson, Seed
+from gradine.cli.run import Outcome, Request, ending_of, heads_in_words, run
+from gradine.cli.sampled import Sampling, write_examples
+from gradine.inputs import plant
+from gradine.learn import RECORDS
+from gradine.runs import LAYER, REPORT, RESULT, clear_run, output_folder
+
+__all__ = ["demo"]
+
+TRUTH = "truth.safetensors"
+DATA = "data.npz"
+OWN_FILES = {TRUTH, DATA, LAYER, RESULT, REPORT, RECORDS}
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Where everything goes.")] = Path(
+        "gradine-demo"
+    ),
+    heads: Annotated[int, typer.Option("--heads", help="Heads of the planted layer.")] = 2,
+    dim: Annotated[int, typer.Option("--dim", help="Coordinates of a token.")] = 10,
+    seq_len: Annotated[int, typer.Option("--seq-len", help="Tokens of a sequence.")] = 3,
+    scale: Annotated[float, typer.Option("--scale", help="Spread of a logit.")] = 4.0,
+    examples: Annotated[int, typer.Option("--examples", help="How many sequences.")] = 40_000,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Plant, sample, learn, compare, and write a report: the whole story.
+
+    An earlier demo in the same folder is replaced.
+
+    Example: `gradine demo --heads 3 --dim 12 --examples 150000`
+    """
+    # Another seed than the layer's: inputs must not share its random numbers.
+    sampling = Sampling(plant(heads, dim, scale, seed=seed), examples, seq_len, "boolean", seed + 1)
+    _check_own(out)
+    try:
+        outcome = _tell_story(out, sampling, seed)
+    except KeyboardInterrupt:
+        raise Ending(STOPPED, "stopped") from None
+    _print_story(outcome, sampling, as_json)
+    if not outcome.fit.learned:
+        raise ending_of(outcome)
+
+
+def _tell_story(out: Path, sampling: Sampling, seed: int) -> Outcome:
+    with output_folder(out):
+        clear_run(out)  # an earlier answer would stand beside a truth that is not its own
+        try:
+            sampling.layer.save(out / TRUTH)
+            write_examples(out / DATA, sampling)
+            return run(Request(out / DATA, out, seed=seed, overwrite=True, truth=sampling.layer))
+        except (ValueError, OSError):
+            for name in (TRUTH, DATA):
+                (out / name).unlink(missing_ok=True)
+            raise
+
+
+def _check_own(folder: Path) -> None:
+    """Refuse a folder with anything in it that no demo wrote: names there are ours to replace."""
+    if not folder.is_dir():
+        return
+    others = [path.name for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+    others = [name for name in others if name not in OWN_FILES]
+    if others:
+        raise ValueError(f"{folder}: holds {others[0]}, which no demo wrote; choose another --out")
+
+
+def _print_story(outcome: Outcome, sampling: Sampling, as_json: bool) -> None:
+    fit, report = outcome.fit, outcome.out / REPORT
+    errors = {} if outcome.match is None else largest_errors(outcome.match)
+    if as_json:
+        print_json(outcome.result | errors | {"out": str(outcome.out), "report": str(report)})
+        return
+    print(f"planted {sampling.layer!r} in {outcome.out / TRUTH}")
+    print(f"sampled {sampling.n} examples of {sampling.seq_len} tokens in {outcome.out / DATA}")
+    print(f"report: {report}")
+    if errors and fit.certificate is not None:
+        print(
+            f"recovered {heads_in_words(fit)}: "
+            f"largest theta error {errors['theta_error']:.1g}, "
+            f"largest w error {errors['w_error']:.1g}, "
+            f"function error {errors['function_error']:.1g}; "
+            f"{fit.certificate.sentence()}"
+        )

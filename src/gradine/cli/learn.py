@@ -1,0 +1,102 @@
+"""`gradine learn`: the heads of a layer, from examples alone."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from gradine.cli.console import STOPPED, Ending
+from gradine.cli.options import AsJson, Seed
+from gradine.cli.run import Request, ending_of, print_outcome, run
+from gradine.layer import AttentionLayer
+
+__all__ = ["learn"]
+
+
+class Method(StrEnum):
+    """The learners of `gradine.learn`."""
+
+    auto = "auto"
+    exact = "exact"
+    sculpt = "sculpt"
+
+
+def learn(
+    data: Annotated[
+        Path, typer.Argument(help="An .npz file with X and Y, or a folder with X.npy and Y.npy.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="The run folder.")],
+    heads: Annotated[
+        str, typer.Option("--heads", help="How many heads: a number or auto.")
+    ] = "auto",
+    method: Annotated[Method, typer.Option("--method", help="The learner.")] = Method.auto,
+    seed: Seed = 0,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in the folder, if there is one.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the run in the folder, if there is one.")
+    ] = False,
+    truth: Annotated[
+        Path | None,
+        typer.Option("--truth", help="The true layer: for the report only, after learning."),
+    ] = None,
+    polish: Annotated[
+        bool,
+        typer.Option("--polish/--no-polish", help="Refine the theorem's answer, or stop there."),
+    ] = True,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write report.html, or do not.")
+    ] = True,
+    constant: Annotated[
+        bool | None,
+        typer.Option(
+            "--constant/--no-constant",
+            help="Whether the layer has biases.",
+            show_default="decided from the data",
+        ),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option("--confidence", help="Confidence of the certificate.")
+    ] = 0.99,
+    as_json: AsJson = False,
+) -> None:
+    """Learn the heads of a layer from examples, and verify them on examples kept away.
+
+    The folder then holds layer.safetensors (only if it was verified), result.json and report.html.
+
+    Example: `gradine learn data.npz --out run`
+    """
+    request = Request(
+        data=data,
+        out=out,
+        heads=_number_of_heads(heads),
+        method=method.value,
+        seed=seed,
+        resume=resume,
+        overwrite=overwrite,
+        truth=None if truth is None else AttentionLayer.load(truth),
+        polish=polish,
+        report=report,
+        constant=constant,
+        confidence=confidence,
+    )
+    try:
+        outcome = run(request)
+    except KeyboardInterrupt:
+        raise Ending(STOPPED, "stopped; continue with --resume") from None
+    print_outcome(outcome, as_json)
+    if not outcome.fit.learned:
+        raise ending_of(outcome)
+
+
+def _number_of_heads(text: str) -> int | Literal["auto"]:
+    if text == "auto":
+        return "auto"
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"heads is {text!r}; expected 'auto' or a whole number") from None

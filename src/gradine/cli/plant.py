@@ -1,0 +1,43 @@
+"""`gradine plant`: a random layer to be found again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradine import inputs
+from gradine.cli.options import Seed
+
+__all__ = ["plant"]
+
+
+def plant(
+    heads: Annotated[int, typer.Option("--heads", help="Heads of the layer.")],
+    dim: Annotated[int, typer.Option("--dim", help="Coordinates of a token.")],
+    scale: Annotated[
+        float, typer.Option("--scale", help="Frobenius norm of Theta: the spread of a logit.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="The layer file, such as layer.safetensors.")],
+    rank: Annotated[
+        int | None, typer.Option("--rank", help="Rank of Theta and W.", show_default="full")
+    ] = None,
+    out_dim: Annotated[
+        int | None,
+        typer.Option(
+            "--out-dim", help="Coordinates of an output.", show_default="those of a token"
+        ),
+    ] = None,
+    constant: Annotated[
+        bool, typer.Option("--constant", help="Give the layer biases, by a constant coordinate.")
+    ] = False,
+    seed: Seed = 0,
+) -> None:
+    """Plant a random layer: the truth that is to be found again.
+
+    Example: `gradine plant --heads 2 --dim 10 --scale 4 --seed 1 --out layer.safetensors`
+    """
+    layer = inputs.plant(heads, dim, scale, rank, seed, out_dim=out_dim, constant=constant)
+    layer.save(out)
+    print(f"planted {layer!r} in {out}")

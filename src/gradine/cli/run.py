@@ -1,0 +1,156 @@
+"""One run with its folder and its report: what `learn` and `demo` have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from gradine.cli.console import NOT_LEARNED, Ending, one_line, print_json, tell
+from gradine.cli.show import PhaseDisplay
+from gradine.examples import Examples, open_examples
+from gradine.layer import AttentionLayer
+from gradine.learn import Fit, LearnConfig, Method, learn_examples
+from gradine.records import RecordError
+from gradine.runs import (
+    LAYER,
+    REPORT,
+    RESULT,
+    ClearsEarlierRun,
+    check_free,
+    output_folder,
+    write_run,
+)
+from gradine.score import Match, compare
+from gradine.sculpt.config import SculptConfig
+
+__all__ = ["Outcome", "Request", "ending_of", "heads_in_words", "print_outcome", "run"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be learned, how, and where it goes."""
+
+    data: Path
+    out: Path
+    heads: int | Literal["auto"] = "auto"
+    method: Method = "auto"
+    seed: int = 0
+    resume: bool = False
+    overwrite: bool = False
+    truth: AttentionLayer | None = None  #: shown in the report; no learner gets to see it
+    polish: bool = True
+    report: bool = True
+    constant: bool | None = None
+    confidence: float = 0.99
+
+    def config(self) -> LearnConfig:
+        if not 0.0 < self.confidence < 1.0:
+            raise ValueError(f"confidence is {self.confidence}; expected between 0 and 1")
+        return LearnConfig(
+            sculpt=SculptConfig(polish=self.polish),
+            constant=self.constant,
+            confidence=self.confidence,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of a request."""
+
+    fit: Fit
+    match: Match | None  #: with the truth, if there is one and the layer was learned
+    result: dict[str, Any]  #: what result.json holds
+    out: Path
+    written: tuple[str, ...]
+
+
+def run(request: Request) -> Outcome:
+    """Learn, and leave a run folder behind; `ValueError` and `OSError` for what cannot be done."""
+    config = request.config()
+    examples = open_examples(request.data)
+    _check_truth(request.truth, examples)
+    check_free(request.out, request.resume, request.overwrite)
+    with output_folder(request.out) as folder:
+        fit = _learn(request, config, examples)
+        result = write_run(folder, fit, {"data": request.data.name})
+        match = None
+        if request.truth is not None and fit.layer is not None:
+            kind = "boolean" if fit.survey.boolean else "gaussian"
+            match = compare(fit.layer, request.truth, seq_len=examples.seq_len, kind=kind)
+        written = [LAYER] if fit.learned else []
+        written.append(RESULT)
+        if request.report and _write_report(request, examples, fit, match):
+            written.append(REPORT)
+    return Outcome(fit, match, result, request.out, tuple(written))
+
+
+def _check_truth(truth: AttentionLayer | None, examples: Examples) -> None:
+    """A truth of other sizes than the examples would spoil the report hours later."""
+    if truth is None:
+        return
+    X, Y = examples.block(0, 1)
+    if truth.dim not in (X.shape[2], X.shape[2] - 1) or truth.out_dim != Y.shape[2]:
+        raise ValueError(
+            f"truth has dim {truth.dim} and out_dim {truth.out_dim}; expected {X.shape[2]} "
+            f"and {Y.shape[2]} as {examples.name} has"
+        )
+
+
+def _learn(request: Request, config: LearnConfig, examples: Examples) -> Fit:
+    with PhaseDisplay() as display:
+        try:
+            return learn_examples(
+                examples,
+                request.heads,
+                request.method,
+                request.seed,
+                config=config,
+                listener=ClearsEarlierRun(request.out, request.resume, display),
+                records=request.out,
+                resume=request.resume,
+            )
+        except RecordError:
+            raise  # names the record
+        except ValueError as error:
+            if examples.name in str(error):
+                raise
+            raise ValueError(f"{examples.name}: {error}") from error
+
+
+def _write_report(request: Request, examples: Examples, fit: Fit, match: Match | None) -> bool:
+    """Write report.html; whether it could be drawn does not change what was learned."""
+    from gradine.report import write_report  # here: plots load slowly
+
+    X, _ = examples.block(0, 1)
+    try:
+        write_report(request.out / REPORT, fit, truth=request.truth, example=X[0], match=match)
+    except ValueError as error:
+        tell(f"{REPORT} was left out: {one_line(error)}")
+        return False
+    return True
+
+
+def print_outcome(outcome: Outcome, as_json: bool) -> None:
+    """The summary on standard output."""
+    if as_json:
+        print_json(outcome.result | {"out": str(outcome.out)})
+        return
+    fit = outcome.fit
+    if fit.certificate is not None:
+        print(
+            f"learned {heads_in_words(fit)} from {fit.examples_used} examples "
+            f"in {fit.seconds:.1f} s"
+        )
+        print(f"certificate: {fit.certificate.sentence()}")
+    print(f"written to {outcome.out}: {', '.join(outcome.written)}")
+
+
+def heads_in_words(fit: Fit) -> str:
+    return "1 head" if fit.heads == 1 else f"{fit.heads} heads"
+
+
+def ending_of(outcome: Outcome) -> Ending:
+    """How a run that did not learn ends: phase, reason and help in one line."""
+    fit = outcome.fit
+    return Ending(NOT_LEARNED, f"not learned: {fit.reason}; {fit.status.help}")

@@ -1,0 +1,33 @@
+"""`gradine sample`: examples of what a layer does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradine.cli.options import Inputs, InputsOption, Seed
+from gradine.cli.sampled import Sampling, write_examples
+from gradine.layer import AttentionLayer
+
+__all__ = ["sample"]
+
+
+def sample(
+    layer: Annotated[Path, typer.Argument(help="A layer file, such as plant writes.")],
+    examples: Annotated[int, typer.Option("--examples", help="How many sequences.")],
+    seq_len: Annotated[int, typer.Option("--seq-len", help="Tokens of a sequence.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="An .npz file; any other name: a folder of .npy files.")
+    ],
+    inputs: InputsOption = Inputs.boolean,
+    seed: Seed = 0,
+) -> None:
+    """Sample token sequences X and what the layer makes of them, Y.
+
+    Example: `gradine sample layer.safetensors --examples 40000 --seq-len 3 --seed 2 --out data.npz`
+    """
+    sampling = Sampling(AttentionLayer.load(layer), examples, seq_len, inputs.value, seed)
+    write_examples(out, sampling)
+    print(f"sampled {examples} examples of {seq_len} tokens in {out}")

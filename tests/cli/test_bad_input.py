@@ -1,0 +1,148 @@
+"""Whatever is wrong with the input: exit code 2, one line that names it, nothing half-written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+def refused(answer, *words: str) -> None:
+    assert answer.code == 2 and answer.out == ""
+    for word in words:
+        assert word in answer.error_line
+
+
+@pytest.fixture
+def learn_from(cli, tmp_path):
+    """Learn from a file, and see that a refusal leaves nothing behind."""
+
+    def run(data, *options):
+        out = tmp_path / "deep" / "run"
+        answer = cli("learn", data, "--out", out, *options)
+        assert not (tmp_path / "deep").exists()
+        return answer
+
+    return run
+
+
+@pytest.fixture
+def saved(tmp_path):
+    def save(**arrays):
+        np.savez(tmp_path / "data.npz", **arrays)
+        return tmp_path / "data.npz"
+
+    return save
+
+
+def test_missing_file(learn_from, tmp_path):
+    refused(learn_from(tmp_path / "none.npz"), "none.npz: no such file")
+    (tmp_path / "folder").mkdir()
+    refused(learn_from(tmp_path / "folder"), "X.npy: no such file")
+
+
+def test_truncated_file(learn_from, told, tmp_path):
+    (tmp_path / "cut.npz").write_bytes(told.data.read_bytes()[:-1000])
+    refused(learn_from(tmp_path / "cut.npz"), "cut.npz", "truncated")
+
+
+def test_wrong_array_names(learn_from, saved, arrays):
+    refused(
+        learn_from(saved(inputs=arrays["X"], outputs=arrays["Y"])),
+        "data.npz: holds inputs, outputs; expected arrays X and Y",
+    )
+
+
+def test_not_a_number(learn_from, saved, arrays):
+    arrays["Y"][77, 1, 2] = np.nan
+    refused(learn_from(saved(**arrays)), "data.npz: Y has a NaN", "example 77")
+
+
+def test_disagreeing_arrays(learn_from, saved, arrays):
+    refused(learn_from(saved(X=arrays["X"], Y=arrays["Y"][:-1])), "data.npz: X has shape")
+    refused(learn_from(saved(X=arrays["X"][0], Y=arrays["Y"][0])), "data.npz: X has shape (3, 6)")
+
+
+def test_single_tokens(learn_from, saved, arrays):
+    alone = {name: array[:, :1] for name, array in arrays.items()}
+    refused(learn_from(saved(**alone)), "data.npz: sequences have 1 token; expected at least 2")
+
+
+def test_too_few_examples(learn_from, saved, arrays):
+    few = {name: array[:10] for name, array in arrays.items()}
+    refused(learn_from(saved(**few)), "data.npz: 10 examples are too few", "need at least 15")
+
+
+def test_inputs_of_no_known_kind(learn_from, saved, arrays):
+    arrays["X"] *= 0.3
+    refused(learn_from(saved(**arrays)), "data.npz: X is neither +-1 nor near standard Gaussian")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--heads", 0), "heads is 0; expected between 1 and 6"),
+        (("--heads", 99), "heads is 99; expected between 1 and 6"),
+        (("--heads", "two"), "heads is 'two'"),
+        (("--heads", "1.5"), "heads is '1.5'"),
+        (("--method", "exact"), "method is 'exact'"),
+        (("--method", "guess"), "'--method'"),
+        (("--confidence", 1), "confidence is 1"),
+        (("--confidence", "nan"), "confidence is nan"),
+        (("--seed", "x"), "'--seed'"),
+        (("--resume", "--overwrite"), "--resume and --overwrite"),
+        (("--hedas", 2), "No such option: --hedas"),
+        (("--truth", "none.safetensors"), "none.safetensors: no such file"),
+    ],
+)
+def test_wrong_options(learn_from, told, options, complaint):
+    refused(learn_from(told.data, *options), complaint)
+
+
+def test_a_truth_of_another_size(learn_from, told, cli, tmp_path):
+    other = tmp_path / "other.safetensors"
+    cli("plant", "--heads", 1, "--dim", 4, "--scale", 3, "--out", other)
+    refused(learn_from(told.data, "--truth", other), "truth has dim 4", "expected 6")
+
+
+def test_output_that_cannot_be_written(cli, told, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for out in (tmp_path / "file", tmp_path / "file" / "run"):
+        refused(cli("learn", told.data, "--out", out), f"cannot write {out}")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_folder_that_holds_a_run(cli, told):
+    before = (told.run / "result.json").read_bytes()
+    answer = cli("learn", told.data, "--out", told.run)
+    refused(answer, f"{told.run}: holds an earlier run", "--resume", "--overwrite")
+    assert (told.run / "result.json").read_bytes() == before
+
+
+def test_refused_examples_do_not_cost_an_earlier_run(cli, told, saved, arrays, tmp_path):
+    out = tmp_path / "run"
+    assert cli("learn", told.data, "--out", out, "--no-polish", "--no-report").code == 0
+    before = sorted(out.rglob("*"))
+    arrays["X"] *= 0.3
+    for flag in ("--overwrite", "--resume"):
+        refused(cli("learn", saved(**arrays), "--out", out, flag), "neither +-1 nor")
+        assert sorted(out.rglob("*")) == before
+
+
+def test_a_layer_that_no_run_wrote_is_not_replaced(cli, told, tmp_path):
+    (tmp_path / "layer.safetensors").write_bytes(told.truth.read_bytes())
+    for options in ((), ("--resume",)):
+        answer = cli("learn", told.data, "--out", tmp_path, *options)
+        refused(answer, "holds a layer.safetensors that no run wrote")
+    assert (tmp_path / "layer.safetensors").read_bytes() == told.truth.read_bytes()
+
+
+@pytest.mark.parametrize("arguments", [(), ("carve",), ("learn",), ("plant", "--heads", 1)])
+def test_usage(cli, arguments):
+    refused(cli(*arguments), "gradine --help")
+
+
+def test_a_process_shows_one_line_and_no_traceback(real_cli, told, tmp_path):
+    refused(real_cli("learn", tmp_path / "none.npz", "--out", tmp_path / "run"), "none.npz")
+    refused(real_cli("learn", told.data, "--out", told.run, "--json"), "earlier run")
+    refused(real_cli("learn", told.data), "Missing option '--out'")
+    assert list(tmp_path.iterdir()) == []

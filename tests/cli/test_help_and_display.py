@@ -1,0 +1,74 @@
+"""Help that tells the story, the version, and the display of phases."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+import gradine
+from gradine.cli.console import one_line
+from gradine.cli.show import PhaseDisplay, phase_line
+
+STORY = ["plant", "sample", "learn", "compare", "demo"]
+
+
+def test_help_tells_the_story_in_order(cli):
+    answer = cli("--help")
+    assert answer.code == 0 and answer.err == ""
+    table = answer.out[answer.out.index("Commands") :]
+    places = [table.index(f" {name} ") for name in STORY]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("command", STORY)
+def test_every_command_has_an_example(cli, command):
+    answer = cli(command, "--help")
+    assert answer.code == 0
+    assert f"Example: gradine {command}" in " ".join(answer.out.split())
+
+
+def test_version(cli, real_cli):
+    for run in (cli, real_cli):
+        answer = run("--version")
+        assert (answer.code, answer.out, answer.err) == (0, f"gradine {gradine.__version__}\n", "")
+
+
+def test_telling_figures_of_each_phase():
+    figures = {"losses": [0.1, 2.2e-16], "validation_error": 3e-16, "skipped": "", "seconds": 1.0}
+    line = " ".join(phase_line("polish", figures, False, 2.04).split())
+    assert line == "polish loss 2.2e-16, validation error 3e-16 (2.0 s)"
+    skipped = {"losses": [], "validation_error": 0.01, "skipped": "too many parameters"}
+    assert "skipped too many parameters" in phase_line("polish", skipped, False, 0.0)
+    again = phase_line("sculpt_again_2", {"rows": 5, "residual": 0.5}, True, 0.0)
+    assert "rows 5, residual 0.5" in again and "recalled from the earlier run" in again
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_a_bar(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with PhaseDisplay() as display:
+        display.phase_started("survey", 100)
+        display.examples_seen(100)
+        display.phase_ended("survey", {"inputs": "boolean"}, False)
+        display.phase_started("crude_sum", 100)
+        display.examples_seen(40)
+        display.phase_ended("crude_sum", {"energy": 0.9}, False)
+        display.phase_started("sculpt", 100)  # and a bar that is still there is taken away
+    shown = terminal.getvalue()
+    assert "40/100" in shown and "\x1b[?25h" in shown.rsplit("sculpt", 1)[1]
+    assert "energy 0.9" in shown
+
+
+def test_messages_become_one_line():
+    assert one_line(ValueError("first\n  second")) == "first second"
+    assert one_line(MemoryError()) == "not enough memory"
+    assert one_line(IsADirectoryError(21, "Is a directory", "data")) == "data: Is a directory"
+    assert one_line(KeyError()) == "KeyError"
