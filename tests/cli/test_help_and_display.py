@@ -63,7 +63,8 @@ def test_a_terminal_gets_a_bar(monkeypatch):
         display.phase_ended("crude_sum", {"energy": 0.9}, False)
         display.phase_started("sculpt", 100)  # and a bar that is still there is taken away
     shown = terminal.getvalue()
-    assert "40/100" in shown and "\x1b[?25h" in shown.rsplit("sculpt", 1)[1]
+    assert "40/100" in shown and "0/?" in shown and " 0/100" not in shown
+    assert "\x1b[?25h" in shown.rsplit("sculpt", 1)[1]
     assert "energy 0.9" in shown
 
 

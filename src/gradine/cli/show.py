@@ -56,6 +56,7 @@ class PhaseDisplay(Listener):
     def __init__(self) -> None:
         self._console = Console(stderr=True) if sys.stderr.isatty() else None
         self._bar: Progress | None = None
+        self._total = 0
         self._began = 0.0
         self._held_back: list[str] = []
 
@@ -82,12 +83,15 @@ class PhaseDisplay(Listener):
             console=self._console,
             transient=True,
         )
-        self._bar.add_task(name, total=total)
+        # No total until examples are seen: some phases never pass over them, and a bar that
+        # stays at zero would look stuck.
+        self._bar.add_task(name, total=None)
+        self._total = total
         self._bar.start()
 
     def examples_seen(self, seen: int) -> None:
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=seen)
+            self._bar.update(self._bar.task_ids[0], completed=seen, total=self._total)
 
     def phase_ended(self, name: str, figures: dict[str, Any], recalled: bool) -> None:
         self._remove_bar()
