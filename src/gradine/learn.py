@@ -32,6 +32,7 @@ Result = TypeVar("Result")
 Method = Literal["auto", "exact", "sculpt"]
 
 BIAS_Z = 8.0  # a mean output this many standard errors from zero: the layer has biases
+LARGEST_OUTPUT = 1e50  # squares, and products of squares, stay far from overflow
 RECORDS = "phases"
 
 
@@ -214,6 +215,8 @@ def _check_request(
     """The number of heads, None for auto; ``ValueError`` for what cannot be asked."""
     if method not in ("auto", "sculpt"):
         raise ValueError(f"method is {method!r}; expected 'auto' or 'sculpt'")
+    if not 0.0 < config.confidence < 1.0:
+        raise ValueError(f"confidence is {config.confidence}; expected between 0 and 1")
     if heads == "auto":
         return None
     if isinstance(heads, bool) or not isinstance(heads, int | np.integer):
@@ -259,9 +262,15 @@ def _check_examples(data: FittingData, seen: Survey, heads: int | None) -> None:
     if data.split.n_fit < needed:
         total = math.ceil(needed / 0.6)  # up to two fifths are held out
         raise ValueError(
-            f"{name}: {data.examples.n} examples are too few for the unknowns; "
+            f"{name}: n = {data.examples.n} is too few examples for the unknowns; "
             f"{m} head{'s' if m > 1 else ''} at dim {data.dim} need at least {total}, "
             "and the six phases usually thousands"
+        )
+    size = float(np.sqrt(np.sum(seen.y_second)))
+    if size > LARGEST_OUTPUT or 0.0 < size < 1.0 / LARGEST_OUTPUT:
+        raise ValueError(
+            f"{name}: outputs have size {size:.1g}; expected between {1 / LARGEST_OUTPUT:g} and "
+            f"{LARGEST_OUTPUT:g} (scale Y)"
         )
     if seen.kind == "other":
         raise ValueError(

@@ -57,12 +57,12 @@ class Status(Enum):
         "span",
         "the convex body shows fewer heads than were asked for: heads with equal attention "
         "matrices merge, and heads with zero projection cannot be seen",
-        "run again with heads='auto', or with the number of heads that the body shows",
+        "let the heads be counted (auto), or ask for the number of heads that the body shows",
     )
     MORE_HEADS = _Ending(
         "span",
         "the convex body shows more heads than were asked for",
-        "run again with heads='auto', or with the number of heads that the body shows",
+        "let the heads be counted (auto), or ask for the number of heads that the body shows",
     )
     NO_GAP = _Ending(
         "span",

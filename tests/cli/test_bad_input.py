@@ -69,7 +69,7 @@ def test_single_tokens(learn_from, saved, arrays):
 
 def test_too_few_examples(learn_from, saved, arrays):
     few = {name: array[:10] for name, array in arrays.items()}
-    refused(learn_from(saved(**few)), "data.npz: 10 examples are too few", "need at least 15")
+    refused(learn_from(saved(**few)), "data.npz: n = 10 is too few examples", "need at least 15")
 
 
 def test_inputs_of_no_known_kind(learn_from, saved, arrays):

@@ -88,7 +88,7 @@ def test_demo_does_not_touch_what_is_not_its_own(cli, tmp_path):
         (("--heads", 0), "heads is 0"),
         (("--seq-len", 1), "seq_len is 1"),
         (("--examples", 0), "examples is 0"),
-        (("--examples", 10), "10 examples are too few"),
+        (("--examples", 10), "n = 10 is too few examples"),
         (("--scale", "nan"), "scale is nan"),
     ],
 )

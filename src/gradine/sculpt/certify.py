@@ -34,6 +34,8 @@ __all__ = ["Slabs", "certified_slabs", "sculpt"]
 
 Array = NDArray[np.float64]
 
+SHARP = 0.15  # of the rows that fit best; fewer spread over two tokens: attention is sharp
+
 
 class Slabs(NamedTuple):
     """The tightest slabs of some blocks, and what was seen on the way."""
@@ -104,46 +106,55 @@ def certified_slabs(
     Z = X @ W
     affine = affine_regression(Z, Y)
     size = np.maximum(np.linalg.norm(Y, axis=-1), np.finfo(float).tiny)
-    count = min(n * k, max(int(config.screened_share * n * k), min(4 * wanted, n * k)))
-    best = np.argpartition((affine.residual / size).ravel(), count - 1)[:count]
-    example, row = np.unravel_index(np.sort(best), (n, k))
+    relative = (affine.residual / size).ravel()
+    spread = (np.partition(affine.weights, k - 2, axis=-1)[..., -2] >= config.least_weight).ravel()
+    count = min(n * k, max(int(config.screened_share * n * k), 4 * wanted))
+    fitting = spread[np.argpartition(relative, count - 1)[:count]]
+    # Where attention is sharp, rows that look at one token fit best, and say nothing.
+    best = np.argpartition(np.where(spread, relative, np.inf), count - 1)[:count]
+    best = np.sort(best[spread[best]])
+    example, row = np.unravel_index(best, (n, k))
 
     v, residual = simplex_regression(Z[example], Y[example, row])
     top = v.argmax(axis=1)
     heavy = v >= config.least_weight
-    heavy[np.arange(count), top] = False
+    heavy[np.arange(len(best)), top] = False
     which, j = np.nonzero(heavy)
     ex, r, t = example[which], row[which], top[which]
-    difference = X[ex, j, :dim] - X[ex, t, :dim]
+    distinct = (X[ex, j] != X[ex, t]).any(axis=1)  # equal tokens say nothing
+    which, j, ex, r, t = (index[distinct] for index in (which, j, ex, r, t))
     v_j, v_t = v[which, j], v[which, t]
     C = affine.covariance
-    spread = C[ex, j, j] / v_j**2 + C[ex, t, t] / v_t**2 - 2.0 * C[ex, j, t] / (v_j * v_t)
+    variance = C[ex, j, j] / v_j**2 + C[ex, t, t] / v_t**2 - 2.0 * C[ex, j, t] / (v_j * v_t)
     noise = residual[which] / np.sqrt(Y.shape[2] - k + 1)
-    sigma = np.maximum(noise * np.sqrt(np.maximum(spread, 0.0)), config.least_sigma)
-    distinct = np.abs(difference).max(axis=1, initial=0.0) > 0.0  # equal tokens say nothing
-    slabs = Slabs(
+    return Slabs(
         queries=X[ex, r],
-        differences=difference,
+        differences=X[ex, j, :dim] - X[ex, t, :dim],
         offsets=np.log(v_j / v_t),
-        sigma=np.where(distinct, sigma, np.inf),
+        sigma=np.maximum(noise * np.sqrt(np.maximum(variance, 0.0)), config.least_sigma),
         residual=residual[which] / size[ex, r],
         rows=n * k,
         screened=count,
-        informative=int(heavy.any(axis=1).sum()),
-    ).tightest(min(wanted, int(distinct.sum())))
-    return slabs
+        informative=int(fitting.sum()),
+    ).tightest(wanted)
 
 
 def _check_enough(slabs: Slabs, unknowns: int, config: SculptConfig, n: int) -> None:
+    """Are there slabs enough, and do they come from rows that fit?"""
     found, needed = len(slabs.sigma), int(config.least_slabs_per_unknown * unknowns)
-    if found >= needed:
-        return
-    spread = slabs.informative / max(slabs.screened, 1)
+    misfit = float(np.median(slabs.residual)) if found else 1.0
+    share = slabs.informative / max(slabs.screened, 1)
     detail = f"{found} informative rows among {slabs.rows}; {needed} are needed"
-    if spread < 0.02:
+    if share < SHARP and (found < needed or misfit > config.largest_sharp_residual):
+        if found >= needed:
+            detail = (
+                f"{share:.1%} of the rows that fit best look at two tokens, "
+                f"and those that do fit only to {misfit:.2g}"
+            )
         raise NotLearned(Status.TOO_SHARP, detail)
-    more = int(np.ceil(n * needed / max(found, 1)))
-    raise NotLearned(Status.TOO_FEW_PATTERNS, f"{detail}, about {more} examples")
+    if found < needed:
+        more = int(np.ceil(n * needed / max(found, 1)))
+        raise NotLearned(Status.TOO_FEW_PATTERNS, f"{detail}, about {more} examples")
 
 
 def _agreeing(

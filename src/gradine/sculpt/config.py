@@ -21,7 +21,7 @@ class SculptConfig:
     own_token_free: bool = True
     #: Phase 1. Paper: sigma_min(sum W) >= 1/poly(d). The crude sum must carry at least this
     #: share of the outputs' energy; far below, all that is left of it is bias and noise.
-    least_sum_energy: float = 0.1
+    least_sum_energy: float = 0.2
 
     #: Phase 2. Share of rows, best by the unconstrained residual (a lower bound), that go on to
     #: the simplex regression. Paper: all rows (1.0).
@@ -33,6 +33,9 @@ class SculptConfig:
     slabs_per_unknown: float = 8.0
     #: Phase 2. Fewest slabs for each unknown with which carving goes on.
     least_slabs_per_unknown: float = 1.5
+    #: Phase 2. Where attention is sharp, the few rows that look at two tokens must fit to this
+    #: relative residual in the median. Paper: a threshold 1/poly(kd) for every row.
+    largest_sharp_residual: float = 0.2
     #: Phase 2. A slab is dropped when it contradicts the hull of the others by more than this
     #: many times the median. Paper: none is dropped, as none is wrong with high probability.
     contradiction: float = 4.0
@@ -76,7 +79,7 @@ class SculptConfig:
     #: (kd)^O(m^2) tuples; here the net is as fine as this number allows and refined locally.
     net_tuples: int = 20_000
     #: Phase 6. Tuples that go on to the local refinement.
-    refined_tuples: int = 8
+    refined_tuples: int = 4
     #: Phase 6. Examples used to solve for the projections.
     net_examples: int = 3_000
 

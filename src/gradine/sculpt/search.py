@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 TUPLE_BLOCK = 512  # tuples solved at once
+FINEST = 32  # points along a direction; beyond that, local refinement is cheaper than the net
 
 
 def square(theta: Array, width: int) -> Array:
@@ -53,7 +54,7 @@ def search_net(
         w = solve_projections(attention_features(X, theta), Y)
         return theta, w, relative_error(theta, w, X_fresh, Y_fresh)
 
-    candidates = [points[tuples[i]] for i in order[: config.refined_tuples]]
+    candidates = _apart([points[tuples[i]] for i in order], span, config.refined_tuples)
     net_error = min(answer(coordinates)[2] for coordinates in candidates)
     refined = [_refine(span, coordinates, data.width, X, Y) for coordinates in candidates]
     theta, w, error = min((answer(c) for c in refined), key=lambda found: found[2])
@@ -87,7 +88,7 @@ def net_over(span: Span, center: Array, most_tuples: int) -> Array:
         return np.zeros((1, 0))
     middle = span.directions.reshape(axes, -1) @ center.ravel()
     fineness = 3
-    while math.comb((fineness + 1) ** axes, span.heads) <= most_tuples:
+    while fineness < FINEST and math.comb((fineness + 1) ** axes, span.heads) <= most_tuples:
         fineness += 1
     ticks = [
         np.linspace(
@@ -104,6 +105,18 @@ def tuples_of(points: int, m: int, most: int, rng: np.random.Generator) -> Indic
         return np.array(list(itertools.combinations(range(points), m)), dtype=np.intp)
     drawn = np.sort(rng.random((most, points)).argpartition(m, axis=1)[:, :m], axis=1)
     return np.unique(drawn, axis=0)
+
+
+def _apart(tuples: list[Array], span: Span, most: int) -> list[Array]:
+    """The first ``most`` tuples that are not neighbours of an earlier one."""
+    far = span.reach.sum(axis=1, keepdims=False) / 8.0  # an eighth of the body along each axis
+    chosen: list[Array] = []
+    for candidate in tuples:
+        if all((np.abs(candidate - other) > far).any() for other in chosen):
+            chosen.append(candidate)
+        if len(chosen) == most:
+            break
+    return chosen
 
 
 def _heads_at(span: Span, coordinates: Array, width: int) -> Array:

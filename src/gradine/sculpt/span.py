@@ -23,7 +23,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.sculpt.body import Body, affine_hull, count_heads
+from gradine.sculpt.body import NEGLIGIBLE, Body, affine_hull, count_heads
 from gradine.sculpt.config import SculptConfig
 from gradine.sculpt.results import Span
 from gradine.solvers.convex import farthest_point
@@ -116,7 +116,8 @@ def _settle(counted: int, heads: int | None, spectrum: Array) -> int:
         if counted < 1:
             raise NotLearned(Status.NO_GAP)
         return counted
-    gaps = spectrum[1:] / np.maximum(spectrum[:-1], 1e-12)  # gaps[i - 1] is the gap after i
+    values = np.maximum(spectrum, NEGLIGIBLE)
+    gaps = values[1:] / values[:-1]  # gaps[i - 1] is the gap after i
     if counted >= 1 and counted != heads and gaps[counted - 1] > CLEAR > gaps[heads - 1]:
         status = Status.FEWER_HEADS if counted < heads else Status.MORE_HEADS
         raise NotLearned(status, f"asked for {heads}, the body shows {counted}", heads=counted)

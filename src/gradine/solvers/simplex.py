@@ -25,7 +25,8 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-RIDGE = 1e-12  # relative; two equal tokens make a problem singular, and share their weight
+RIDGE = 1e-9  # relative; two equal tokens make a problem singular, and share their weight
+FACE_RIDGE = 1e-12  # the same for the solve on a face, whose answer is not refined
 GRADIENT_STEPS = 300  # enough for condition numbers of some thousands; the exact solve follows
 
 
@@ -55,8 +56,12 @@ def affine_regression(Z: Array, Y: Array) -> AffineRegression:
     covariance = np.linalg.inv(gram + size * (ones + RIDGE * np.eye(k))) - ones / size
     offsets = Y - mean
     weights = (offsets @ centred.swapaxes(1, 2)) @ covariance
+    left = offsets - weights @ centred  # what the ridge and rounding left is fitted once more
+    weights += (left @ centred.swapaxes(1, 2)) @ covariance
     residual = np.linalg.norm(offsets - weights @ centred, axis=-1)
-    return AffineRegression(weights + 1.0 / k, residual, covariance)
+    # Two nearly equal tokens make the covariance huge, and its rounding spoils the sum.
+    weights += (1.0 - weights.sum(axis=-1, keepdims=True)) / k
+    return AffineRegression(weights, residual, covariance)
 
 
 def project_to_simplex(V: Array) -> Array:
@@ -120,7 +125,7 @@ def _exact_on_face(gram: Array, correlation: Array, weights: Array) -> Array:
     size = np.trace(gram, axis1=1, axis2=2)[:, None, None] / k
     system = np.zeros((n, k + 1, k + 1))
     system[:, :k, :k] = gram * face[:, :, None] * face[:, None, :]
-    system[:, :k, :k] += size * np.eye(k) * (RIDGE + 1.0 - face[:, :, None])
+    system[:, :k, :k] += size * np.eye(k) * (FACE_RIDGE + 1.0 - face[:, :, None])
     system[:, :k, k] = system[:, k, :k] = face * size[:, 0]
     right = np.concatenate([correlation * face, size[:, 0]], axis=1)
     solved = np.linalg.solve(system, right[..., None])[:, :k, 0]
