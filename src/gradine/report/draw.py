@@ -95,10 +95,11 @@ def _steps_of_ten(axis: Any, most: int) -> None:
     stride = max(1, math.ceil((last - first + 1) / most))
     ticks = [10.0**power for power in range(first, last + 1, stride)]
     whole = high - low > 3
-    if len(ticks) < 3 and not whole:  # hardly a decade in view: steps in between
-        digits = (1, 2, 5) if high - low < 1.5 else (1, 3)
+    for digits in ((1, 3), (1, 2, 5), range(1, 10)):  # hardly a decade in view: steps in between
+        if len(ticks) >= 3 or whole:
+            break
         values = [digit * 10.0**power for power in range(first - 1, last + 1) for digit in digits]
-        ticks = [value for value in values if low <= math.log10(value) <= high] or values
+        ticks = [value for value in values if low <= math.log10(value) <= high]
     axis.set_major_locator(FixedLocator(ticks))
     axis.set_minor_locator(NullLocator())
     written = _power if whole else "{:g}".format

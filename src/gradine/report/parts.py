@@ -7,11 +7,11 @@ from html import escape
 
 __all__ = ["facts", "panels", "section", "table"]
 
-NOT_REACHED = "The run stopped before there was anything to show here."
+NOT_REACHED = "Nothing to show: this run has no result of this phase."
 
 
 def section(name: str, title: str, text: str, content: str, *, reached: bool = False) -> str:
-    """A section with its heading; without ``content`` it says that the run did not get there.
+    """A section with its heading; without ``content`` it says that there is none.
 
     ``text`` is plain and is escaped here; ``content`` is HTML.
     """

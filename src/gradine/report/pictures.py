@@ -33,8 +33,9 @@ def estimates(items: Sequence[Estimate], reference: str) -> str:
                 xs = [max(value, SMALLEST) for _, value in points]
                 ax.plot(xs, [y for y, _ in points], "o", **look)
         for y, value in distances or residuals:
+            right = max(value, items[y].residual or 0.0, SMALLEST)  # clear of both marks
             offset = {"xytext": (10, 0), "textcoords": "offset points"}
-            ax.annotate(number(value), (max(value, SMALLEST), y), va="center", **offset)
+            ax.annotate(number(value), (right, y), va="center", **offset)
         scientific(ax, [max(value, SMALLEST) for _, value in distances + residuals], most=4)
         low, high = ax.get_xlim()
         ax.set_xlim(low, high * (high / low) ** 0.25)  # ticks stay; the numbers need room

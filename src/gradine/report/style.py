@@ -75,10 +75,10 @@ figcaption { margin-top: 0.15rem; font-size: 0.78rem; line-height: 1.25; }
 .tiles img { display: block; width: 100%; height: auto; border: 1px solid var(--line); }
 .sharp { image-rendering: pixelated; }
 .scale {
-  display: flex; flex-wrap: wrap; gap: 0.2rem 1.2rem; font-size: 0.78rem; color: var(--soft);
+  display: flex; flex-wrap: wrap; gap: 0.2rem 0.8rem; font-size: 0.78rem; color: var(--soft);
 }
 .bar { display: inline-flex; gap: 0.4rem; align-items: center; }
-.bar img { width: 6rem; height: 0.6rem; image-rendering: auto; }
+.bar img { width: 4rem; height: 0.6rem; flex: none; image-rendering: auto; }
 .head + .head { margin-top: 0.8rem; border-top: 1px solid var(--line); }
 .pattern { display: block; width: 100%; height: auto; }
 .pattern text { fill: var(--ink); font-size: 13px; text-anchor: middle; }

@@ -57,18 +57,25 @@ def verdict(story: Story) -> str:
 def _stations(story: Story) -> str:
     """The way through the phases, with the place where the run stopped."""
     fit = story.fit
-    items = []
-    stopped = False
+    halt, passed, items = _halt(story), True, []
     for name, label in STATIONS.items():
-        if name == "polish" and name not in fit.phases and "search" in fit.phases:
-            continue  # it was not asked for
-        if not stopped and (name in fit.phases or (name == "verify" and fit.learned)):
-            kind, sign, words = "done", "✓", ""
-        elif not stopped:
-            stopped = True
-            kind, sign, words = "halt", "✗", ": stopped here"
-        else:
+        if name == halt:
+            kind, sign, words, passed = "halt", "✗", ": stopped here", False
+        elif not passed:
             kind, sign, words = "ahead", "·", ""
+        elif name in fit.phases or name == "verify":
+            kind, sign, words = "done", "✓", ""
+        else:
+            continue  # it was not asked for
         mark = f'<span aria-hidden="true">{sign}</span>'
         items.append(f'<li class="{kind}">{mark} {label}{words}</li>')
     return f'<ol class="way" aria-label="phases of the run">{"".join(items)}</ol>'
+
+
+def _halt(story: Story) -> str | None:
+    """The station where the run stopped: a phase that once succeeded failed in a repetition."""
+    fit = story.fit
+    if fit.learned:
+        return None
+    again = fit.status.phase in ("sculpt", "proxy") and fit.status.phase in fit.phases
+    return "sculpt_again_1" if again else fit.status.phase
