@@ -168,7 +168,9 @@ def _agreeing(
     kept = np.ones(len(b), dtype=bool)
     spectrum = affine_hull(A, b, sigma, 1).spectrum
     for _ in range(config.trimming_rounds):
-        count = heads or max(1, count_heads(spectrum, config.most_heads, config.hull_edge))
+        # Never more than the spectrum shows: a hull that is too large would bend to the slabs.
+        seen = max(1, count_heads(spectrum, config.most_heads, config.hull_edge))
+        count = seen if heads is None else min(heads, seen)
         hull = affine_hull(A, b, sigma, count, kept)
         limit = config.contradiction * np.median(hull.misfit[kept])
         now = hull.misfit <= limit
