@@ -58,7 +58,7 @@ def compare(
     """
     from scipy.optimize import linear_sum_assignment
 
-    learned, truth = _common_ground(learned, truth)
+    learned, truth = common_ground(learned, truth)
     found, true = learned.canonical(), truth.canonical()
     theta_errors = _pairwise_errors(true.theta, found.theta)
     w_errors = _pairwise_errors(true.w, found.w)
@@ -91,7 +91,7 @@ def _pairwise_errors(truths: Array, values: Array) -> Array:
     return np.array([[_relative_error(value, truth) for value in values] for truth in truths])
 
 
-def _common_ground(
+def common_ground(
     learned: AttentionLayer, truth: AttentionLayer
 ) -> tuple[AttentionLayer, AttentionLayer]:
     """Both layers over the same coordinates, or a ``ValueError`` that says why not."""

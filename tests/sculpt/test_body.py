@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradine.sculpt.body import Body, affine_hull, count_heads, first_of_each, slab_normals
+from gradine.sculpt.body import (
+    Body,
+    affine_hull,
+    count_heads,
+    first_of_each,
+    plausible_counts,
+    slab_normals,
+)
 
 
 def body_around(point, slack=1.0, slabs=80, seed=0):
@@ -78,6 +85,11 @@ def test_misfit_points_at_the_slab_that_lies():
 )
 def test_counting(spectrum, heads):
     assert count_heads(np.array(spectrum), 5, 0.65) == heads
+
+
+def test_gaps_about_as_wide_leave_the_count_open():
+    spectrum = np.array([0.025, 0.11, 0.4, 0.44, 0.45, 0.46, 0.5])
+    assert plausible_counts(spectrum, 5, 0.65) == [1, 2]
 
 
 def test_normals_are_outer_products():

@@ -9,6 +9,7 @@ import pytest
 
 from gradine.inputs import plant
 from gradine.sculpt.certify import sculpt
+from gradine.sculpt.count import number_of_heads
 from gradine.sculpt.pipeline import body_of
 from gradine.sculpt.proxy import proxy_and_refine
 from gradine.sculpt.span import span_of_heads
@@ -20,8 +21,9 @@ def find_span(case, heads=None, **settings):
     config = replace(case.config, **settings)
     carved = sculpt(case.data, case.sum, config, heads)
     body = body_of(carved)
-    theta = proxy_and_refine(case.data, body, config).theta
-    return span_of_heads(body, carved.center, theta, heads, config, seed=0)
+    proxy = proxy_and_refine(case.data, body, config)
+    m = number_of_heads(case.data, body, carved, proxy, heads, config, seed=0)
+    return span_of_heads(body, carved.center, proxy.theta, m, config, seed=0)
 
 
 def distance_to_hull(span, layer):
@@ -86,10 +88,20 @@ def test_clear_disagreement_with_the_request_is_named(case, asked, status, reque
 def test_a_body_of_random_slabs_shows_no_heads(two_heads):
     carved = sculpt(two_heads.data, two_heads.sum, two_heads.config, 2)
     body = body_of(carved)
-    noise = replace(body, b=np.random.default_rng(0).standard_normal(len(body.b)))
-    A = np.random.default_rng(1).standard_normal(body.A.shape)
+    proxy = proxy_and_refine(two_heads.data, body, two_heads.config)
+    rng = np.random.default_rng(0)
+    noise = replace(body, A=rng.standard_normal(body.A.shape), b=rng.standard_normal(len(body.b)))
     with pytest.raises(NotLearned) as stopped:
-        span_of_heads(
-            replace(noise, A=A), carved.center, carved.center, None, two_heads.config, seed=0
-        )
+        number_of_heads(two_heads.data, noise, carved, proxy, None, two_heads.config, seed=0)
     assert stopped.value.status is Status.NO_GAP
+
+
+def test_an_open_count_is_settled_by_what_explains_fresh_examples(two_heads, monkeypatch):
+    """Whatever order the gaps suggest, one head explains too little and three explain no more."""
+    carved = sculpt(two_heads.data, two_heads.sum, two_heads.config, 2)
+    body = body_of(carved)
+    proxy = proxy_and_refine(two_heads.data, body, two_heads.config)
+    for order in ([1, 2, 3], [3, 1, 2]):
+        monkeypatch.setattr("gradine.sculpt.count.plausible_counts", lambda *_, o=order: o)
+        found = number_of_heads(two_heads.data, body, carved, proxy, None, two_heads.config, seed=0)
+        assert found == 2

@@ -10,10 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gradine.layer import AttentionLayer
 from gradine.learn import Fit
-from gradine.score import Match, compare
-
-# How `Match.order` indexes heads is decided there; a second version of it here could disagree.
-from gradine.score import _common_ground as common_ground
+from gradine.score import Match, common_ground, compare
 
 __all__ = ["Estimate", "HeadPair", "Story", "tell"]
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gradine.sculpt.body import Body, slab_normals
 from gradine.sculpt.certify import sculpt
 from gradine.sculpt.config import SculptConfig
+from gradine.sculpt.count import number_of_heads
 from gradine.sculpt.crude_sum import crude_sum
 from gradine.sculpt.fitting import FittingData
 from gradine.sculpt.polish import polish
@@ -60,12 +61,14 @@ def six_phases(
             break
 
     # Phase 5: the body is long only along the affine hull of the heads.
-    last, theta_star = carved, proxy.theta
-    span: Span = run(
-        "span",
-        Span,
-        lambda: span_of_heads(body_of(last), last.center, theta_star, heads, config, seed),
-    )
+    last, nearest = carved, proxy
+
+    def find_span() -> Span:
+        body = body_of(last)
+        m = number_of_heads(data, body, last, nearest, heads, config, seed)
+        return span_of_heads(body, last.center, nearest.theta, m, config, seed)
+
+    span: Span = run("span", Span, find_span)
 
     # Phase 6: m points of the hull that explain fresh examples best.
     found: Searched = run(

@@ -63,7 +63,7 @@ class Span:
     base: Array  #: (D, d) its point nearest to zero
     directions: Array  #: (m - 1, D, d) orthonormal
     heads: int
-    counted: int  #: heads that the spectrum shows, whatever was asked for
+    counted: int  #: heads after which the spectrum has its widest gap
     spectrum: Array  #: smallest singular values of the slabs with their offsets, over the bulk's
     gap: float  #: ratio of the first singular value above the hull to the last one in it
     reach: Array  #: (m - 1, 2) how far the body reaches from its center along each direction

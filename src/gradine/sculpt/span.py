@@ -23,33 +23,28 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.sculpt.body import NEGLIGIBLE, Body, affine_hull, count_heads
+from gradine.sculpt.body import Body, affine_hull, count_heads
 from gradine.sculpt.config import SculptConfig
 from gradine.sculpt.results import Span
 from gradine.solvers.convex import farthest_point
-from gradine.status import NotLearned, Status
 
 __all__ = ["longest_chords", "span_of_heads"]
 
 Array = NDArray[np.float64]
 
-CLEAR = 2.0  # a gap of this ratio is beyond doubt: bulk values differ by a few percent
-
 
 def span_of_heads(
-    body: Body, center: Array, proxy: Array, heads: int | None, config: SculptConfig, seed: int
+    body: Body, center: Array, proxy: Array, heads: int, config: SculptConfig, seed: int
 ) -> Span:
-    """The hull of the heads, how many they are, and how far the body reaches along it.
+    """The hull of ``heads`` heads, and how far the body reaches along it.
 
-    ``center`` (D, d) is the deepest point of the body and ``proxy`` (D, d) its minimum-norm point;
-    ``heads`` is None when the number is to be read off the body.
+    ``center`` (D, d) is the deepest point of the body and ``proxy`` (D, d) its minimum-norm point.
     """
     began = time.perf_counter()
     shape, inside = center.shape, center.ravel()
-    spectrum = affine_hull(body.A, body.b, body.sigma, 1).spectrum
-    counted = count_heads(spectrum, config.most_heads, config.hull_edge)
-    m = _settle(counted, heads, spectrum)
+    m = heads
     hull = affine_hull(body.A, body.b, body.sigma, m)
+    spectrum = hull.spectrum
     wide = _CountingBody(body.with_slack(config.hull_slack * body.slack))
     reach = [wide.chord(inside, direction) for direction in hull.directions]
     chords, lengths, agreement = np.zeros((0, inside.size)), np.zeros(0), 1.0
@@ -63,7 +58,7 @@ def span_of_heads(
         base=hull.base.reshape(shape),
         directions=hull.directions.reshape(m - 1, *shape),
         heads=m,
-        counted=counted,
+        counted=count_heads(spectrum, config.most_heads, config.hull_edge),
         spectrum=spectrum[: config.most_heads + 4],
         gap=float(spectrum[m] / max(spectrum[m - 1], 1e-12)),
         reach=np.array(reach).reshape(m - 1, 2),
@@ -108,20 +103,6 @@ def _unit_outside(vector: Array, basis: Array) -> Array:
     vector = vector - basis.T @ (basis @ vector)
     vector = vector - basis.T @ (basis @ vector)  # twice is enough
     return vector / np.linalg.norm(vector)
-
-
-def _settle(counted: int, heads: int | None, spectrum: Array) -> int:
-    """The number of heads: as counted, or as asked for unless the spectrum clearly objects."""
-    if heads is None:
-        if counted < 1:
-            raise NotLearned(Status.NO_GAP)
-        return counted
-    values = np.maximum(spectrum, NEGLIGIBLE)
-    gaps = values[1:] / values[:-1]  # gaps[i - 1] is the gap after i
-    if counted >= 1 and counted != heads and gaps[counted - 1] > CLEAR > gaps[heads - 1]:
-        status = Status.FEWER_HEADS if counted < heads else Status.MORE_HEADS
-        raise NotLearned(status, f"asked for {heads}, the body shows {counted}", heads=counted)
-    return heads
 
 
 class _CountingBody(Body):

@@ -1,0 +1,183 @@
+"""The README and the docs say what is so: code runs, commands work, links lead somewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from gradine.cli import main
+from gradine.sculpt.config import SculptConfig
+from gradine.status import Status
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+DOCS = ROOT / "docs"
+PAGES = [README, *sorted(DOCS.glob("*.md"))]
+#: Pages whose snippets build on each other, in the order in which a reader meets them.
+STORY = ["index", *(f"phase{number}" for number in range(1, 7)), "polish", "certificate", "limits"]
+
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?%?")
+ROUNDING = 1e-12  # below this, numbers are what rounding left
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """(language, content) of the fenced blocks of a page."""
+    return BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def snippets(page: Path) -> Iterator[tuple[str, str | None]]:
+    """Python blocks, each with the text block that follows and shows what it prints, if any."""
+    found = [*blocks(page), ("", "")]
+    for (language, content), (next_language, shown) in zip(found, found[1:], strict=False):
+        if language == "python":
+            yield content, shown if next_language == "text" else None
+
+
+def words(text: str) -> list[str]:
+    """What is left without numbers and without the width of columns."""
+    return NUMBER.sub("#", text).split()
+
+
+def numbers(text: str) -> list[float]:
+    return [float(number.rstrip("%")) for number in NUMBER.findall(text)]
+
+
+def assert_like(printed: str, shown: str) -> None:
+    """The same words, and numbers of the same size: the last digits belong to a machine."""
+    assert words(printed) == words(shown)
+    for now, then in zip(numbers(printed), numbers(shown), strict=True):
+        assert max(now, then) < ROUNDING or then / 3 <= now <= 3 * then, f"{now} for {then}"
+
+
+def run_snippets(page: Path, namespace: dict[str, object]) -> None:
+    for code, shown in snippets(page):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            exec(compile(code, page.name, "exec"), namespace)
+        if shown is not None:
+            assert_like(output.getvalue(), shown)
+
+
+def test_python_of_the_readme(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert list(snippets(README))
+    run_snippets(README, {})
+    assert (tmp_path / "layer.safetensors").exists()
+
+
+@pytest.mark.slow
+def test_python_of_the_docs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {}
+    for name in STORY:
+        run_snippets(DOCS / f"{name}.md", namespace)
+    told = {DOCS / f"{name}.md" for name in STORY}
+    others = [page for page in PAGES[1:] if page not in told and list(snippets(page))]
+    assert not others, "give these pages their place in STORY"
+
+
+def transcript(page: Path) -> list[tuple[list[str], str]]:
+    """The commands of the console blocks of a page, each with the output shown below it."""
+    commands = []
+    for language, content in blocks(page):
+        if language == "console":
+            for part in re.split(r"^\$ ", content, flags=re.MULTILINE)[1:]:
+                line, _, shown = part.partition("\n")
+                commands.append((shlex.split(line), shown))
+    return commands
+
+
+def replay(page: Path, capsys) -> list[int]:
+    """Run the commands of a page; output must be as shown, progress lines may be left out."""
+    codes = []
+    for command, shown in transcript(page):
+        assert command[0] == "gradine", f"{page.name} shows {command[0]}"
+        codes.append(main(command[1:]))
+        out, err = capsys.readouterr()
+        complaint = "".join(line for line in err.splitlines(True) if line.startswith("gradine: "))
+        assert words(out + complaint) == words(shown), shlex.join(command)
+    return codes
+
+
+def test_commands_of_the_readme_and_of_the_page_on_files(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert replay(README, capsys) == [0, 0, 0, 0]
+    # The page on files goes on where the README ends.
+    assert replay(DOCS / "files.md", capsys) == [2, 3, 2, 0]
+
+
+def test_every_command_shown_anywhere_has_the_options_it_is_given():
+    """Commands outside console blocks: in sh blocks, and between backticks."""
+    import typer.main
+
+    from gradine.cli import app
+
+    known = typer.main.get_command(app)
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        inline = re.findall(r"`gradine ([^`\n]+)`", text)
+        shown = "\n".join(content for language, content in blocks(page) if language == "sh")
+        for line in [*inline, *re.findall(r"^gradine (.+)$", shown, re.MULTILINE)]:
+            name, *arguments = shlex.split(line.split("#")[0])
+            command = known.commands[name]  # pyright: ignore[reportAttributeAccessIssue]
+            options = {option for parameter in command.params for option in parameter.opts}
+            options |= {option for item in command.params for option in item.secondary_opts}
+            given = {argument for argument in arguments if argument.startswith("--")}
+            assert given <= options, f"{page.name}: gradine {line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_pictures_lead_somewhere(page):
+    text = re.sub(BLOCK, "", page.read_text(encoding="utf-8"))
+    targets = re.findall(r"\]\(([^)\s]+)\)", text)
+    for target in targets:
+        if not re.match(r"[a-z]+:", target):
+            path = (page.parent / target.split("#")[0]).resolve()
+            assert path.exists(), f"{page.name} points to {target}"
+            assert path.is_relative_to(ROOT.resolve())
+
+
+def test_files_named_on_the_pages_exist():
+    """`sculpt/span.py` and the like, from the root or from the package."""
+    for page in PAGES:
+        for name in re.findall(r"`([\w/]+/[\w.]+\.(?:py|md))`", page.read_text(encoding="utf-8")):
+            homes = (ROOT / name, ROOT / "src" / "gradine" / name)
+            generated = name.startswith("benchmarks/results/")
+            assert generated or any(path.exists() for path in homes), f"{page.name} names {name}"
+
+
+def test_every_page_is_on_the_map():
+    text = (DOCS / "index.md").read_text(encoding="utf-8")
+    for page in PAGES[1:]:
+        assert page.name == "index.md" or f"({page.name})" in text
+
+
+@pytest.mark.parametrize("field", [item.name for item in fields(SculptConfig)])
+def test_every_constant_is_explained(field):
+    default = next(item.default for item in fields(SculptConfig) if item.name == field)
+    rows = [
+        line
+        for page in PAGES[1:]
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if line.startswith(f"| `{field}` | ")
+    ]
+    assert len(rows) == 1, f"{field} wants one row in a table of constants"
+    stated = rows[0].split("|")[2]
+    if isinstance(default, bool):
+        assert f"`{default}`" in stated
+    else:
+        assert numbers(stated.replace(",", ""))[0] == default
+
+
+@pytest.mark.parametrize("status", Status, ids=lambda status: status.code)
+def test_every_status_is_on_the_page_of_limits(status):
+    text = (DOCS / "limits.md").read_text(encoding="utf-8")
+    assert f"| `{status.code}` | {status.phase} |" in text
