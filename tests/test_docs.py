@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import re
 import shlex
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 def snippets(page: Path) -> Iterator[tuple[str, str | None]]:
     """Python blocks, each with the text block that follows and shows what it prints, if any."""
     found = [*blocks(page), ("", "")]
-    for (language, content), (next_language, shown) in zip(found, found[1:], strict=False):
+    for (language, content), (next_language, shown) in itertools.pairwise(found):
         if language == "python":
             yield content, shown if next_language == "text" else None
 
