@@ -13,6 +13,7 @@ from gradine.sculpt.body import (
     plausible_counts,
     slab_normals,
 )
+from gradine.sculpt.config import SculptConfig
 
 
 def body_around(point, slack=1.0, slabs=80, seed=0):
@@ -62,7 +63,7 @@ def test_hull_of_noise_free_slabs_is_exact(m):
         inside = hull.directions.T @ (hull.directions @ (point - hull.base))
         np.testing.assert_allclose(hull.base + inside, point, atol=1e-8)
     np.testing.assert_allclose(hull.directions @ hull.base, 0.0, atol=1e-9)
-    assert count_heads(hull.spectrum, 8, 0.65) == m
+    assert count_heads(hull.spectrum, SculptConfig()) == m
 
 
 def test_misfit_points_at_the_slab_that_lies():
@@ -84,12 +85,12 @@ def test_misfit_points_at_the_slab_that_lies():
     ],
 )
 def test_counting(spectrum, heads):
-    assert count_heads(np.array(spectrum), 5, 0.65) == heads
+    assert count_heads(np.array(spectrum), SculptConfig(most_heads=5)) == heads
 
 
 def test_gaps_about_as_wide_leave_the_count_open():
     spectrum = np.array([0.025, 0.11, 0.4, 0.44, 0.45, 0.46, 0.5])
-    assert plausible_counts(spectrum, 5, 0.65) == [1, 2]
+    assert plausible_counts(spectrum, SculptConfig(most_heads=5)) == [1, 2]
 
 
 def test_normals_are_outer_products():

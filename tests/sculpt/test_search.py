@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gradine.layer import attention_features
+from gradine.sculpt.config import SculptConfig
 from gradine.sculpt.polish import polish
 from gradine.sculpt.results import Span
 from gradine.sculpt.search import (
@@ -83,7 +84,7 @@ def test_tuple_errors_are_those_of_separate_fits(two_heads):
 @pytest.mark.parametrize("m", [2, 3])
 def test_net_is_as_fine_as_its_tuples_allow(m):
     span = replace(true_span_of_random(m), reach=np.tile([2.0, 1.0], (m - 1, 1)))
-    net = net_over(span, np.zeros((4, 4)), 5_000)
+    net = net_over(span, np.zeros((4, 4)), SculptConfig(net_tuples=5_000))
     assert net.shape[1] == m - 1
     assert net.min() == -1.0 and net.max() == 2.0
     assert math.comb(len(net), m) <= 5_000

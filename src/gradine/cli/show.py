@@ -19,7 +19,7 @@ __all__ = ["PhaseDisplay", "phase_line"]
 TELLING = {
     "survey": ("inputs", "examples"),
     "crude_sum": ("energy",),
-    "sculpt": ("rows", "residual", "feasible_slack", "dropped"),
+    "sculpt": ("rows", "slabs", "residual", "feasible_slack", "dropped"),
     "proxy": ("residual", "rows"),
     "span": ("heads", "gap", "chord_agreement"),
     "search": ("tuples", "validation_error"),

@@ -21,6 +21,7 @@ LABELS = {
     "energy": "share of the outputs' energy",
     "rows": "rows",
     "informative": "share of informative rows",
+    "slabs": "slabs kept",
     "dropped": "slabs dropped",
     "feasible_slack": "smallest slack",
     "residual": "residual",

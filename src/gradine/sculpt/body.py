@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.sculpt.config import SculptConfig
+
 __all__ = [
     "Body",
     "Hull",
@@ -24,9 +26,6 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-
-NEGLIGIBLE = 0.02  # of the bulk: a singular value this small is zero up to noise
-ALIKE = 0.4  # gaps within this ratio of the widest leave the count open
 
 
 def slab_normals(queries: Array, differences: Array) -> Array:
@@ -127,20 +126,20 @@ def _affine_coordinates(null: Array, unit: float) -> tuple[Array, Array]:
     return base - directions.T @ (directions @ base), directions
 
 
-def plausible_counts(spectrum: Array, most: int, edge: float) -> list[int]:
+def plausible_counts(spectrum: Array, config: SculptConfig) -> list[int]:
     """How many of the smallest singular values are apart from the bulk, likeliest first.
 
     A count ends at a gap, among values clearly below the bulk's edge; the widest gap comes first,
     and others follow if they are about as wide. Values that are zero for all purposes are alike,
     however many orders of magnitude lie between them.
     """
-    most = min(most, len(spectrum) - 2)
-    values = np.maximum(spectrum[: most + 1], NEGLIGIBLE)
-    gaps = np.where(values[:-1] < edge * values[-1], values[1:] / values[:-1], 0.0)
+    most = min(config.most_heads, len(spectrum) - 2)
+    values = np.maximum(spectrum[: most + 1], config.negligible)
+    gaps = np.where(values[:-1] < config.hull_edge * values[-1], values[1:] / values[:-1], 0.0)
     order = np.argsort(-gaps, kind="stable")
-    return [int(i) + 1 for i in order if gaps[i] > max(0.0, ALIKE * gaps[order[0]])]
+    return [int(i) + 1 for i in order if gaps[i] > max(0.0, config.open_gap * gaps[order[0]])]
 
 
-def count_heads(spectrum: Array, most: int, edge: float) -> int:
+def count_heads(spectrum: Array, config: SculptConfig) -> int:
     """The likeliest count; 0 if nothing is apart from the bulk."""
-    return next(iter(plausible_counts(spectrum, most, edge)), 0)
+    return next(iter(plausible_counts(spectrum, config)), 0)

@@ -34,8 +34,6 @@ __all__ = ["Slabs", "certified_slabs", "sculpt"]
 
 Array = NDArray[np.float64]
 
-SHARP = 0.15  # of the rows that fit best; fewer spread over two tokens: attention is sharp
-
 
 class Slabs(NamedTuple):
     """The tightest slabs of some blocks, and what was seen on the way."""
@@ -91,6 +89,7 @@ def sculpt(
         spectrum=spectrum[: config.most_heads + 4],
         residual=float(np.median(slabs.residual[kept])),
         rows=slabs.rows,
+        slabs=int(np.sum(kept)),
         informative=slabs.informative / max(slabs.screened, 1),
         dropped=int(np.sum(~kept)),
         examples=data.split.n_fit,
@@ -145,7 +144,7 @@ def _check_enough(slabs: Slabs, unknowns: int, config: SculptConfig, n: int) -> 
     misfit = float(np.median(slabs.residual)) if found else 1.0
     share = slabs.informative / max(slabs.screened, 1)
     detail = f"{found} informative rows among {slabs.rows}; {needed} are needed"
-    if share < SHARP and (found < needed or misfit > config.largest_sharp_residual):
+    if share < config.sharp_share and (found < needed or misfit > config.largest_sharp_residual):
         if found >= needed:
             detail = (
                 f"{share:.1%} of the rows that fit best look at two tokens, "
@@ -169,7 +168,7 @@ def _agreeing(
     spectrum = affine_hull(A, b, sigma, 1).spectrum
     for _ in range(config.trimming_rounds):
         # Never more than the spectrum shows: a hull that is too large would bend to the slabs.
-        seen = max(1, count_heads(spectrum, config.most_heads, config.hull_edge))
+        seen = max(1, count_heads(spectrum, config))
         count = seen if heads is None else min(heads, seen)
         hull = affine_hull(A, b, sigma, count, kept)
         limit = config.contradiction * np.median(hull.misfit[kept])

@@ -33,6 +33,9 @@ class SculptConfig:
     slabs_per_unknown: float = 8.0
     #: Phase 2. Fewest slabs for each unknown with which carving goes on.
     least_slabs_per_unknown: float = 1.5
+    #: Phase 2. Attention is sharp if fewer than this share of the rows that fit best look at two
+    #: tokens. Paper: assumed not to happen.
+    sharp_share: float = 0.15
     #: Phase 2. Where attention is sharp, the few rows that look at two tokens must fit to this
     #: relative residual in the median. Paper: a threshold 1/poly(kd) for every row.
     largest_sharp_residual: float = 0.2
@@ -57,6 +60,13 @@ class SculptConfig:
     #: Phase 3. The rows that remain must fit one linear map to this relative residual.
     largest_margin_residual: float = 0.1
 
+    #: Phase 3. Smallest singular value of the rows that remain, over the root of their number:
+    #: trimming stops rather than leave a row of W unseen. Paper: follows from their number.
+    least_coverage: float = 0.3
+    #: Phase 3. Rows whose median margin is below this cannot be called one-hot; attention is
+    #: flat. Paper: log poly(kd).
+    least_margin: float = 3.0
+
     #: Phase 4. Carving is repeated while the residual of the refined sum falls below this share
     #: of what it was. Paper: one repetition.
     worthwhile: float = 0.7
@@ -67,6 +77,15 @@ class SculptConfig:
     most_heads: int = 8
     #: Phase 5. A singular value below this share of the bulk's edge belongs to the hull.
     hull_edge: float = 0.65
+    #: Phase 5. Singular values below this share of the median are zero up to noise, and alike.
+    negligible: float = 0.02
+    #: Phase 5. Gaps at least this share of the widest leave the count open; then phase 6 is tried
+    #: in small for each. Paper: the number of heads is given.
+    open_gap: float = 0.4
+    #: Phase 5. A gap of this ratio is beyond doubt: a request that contradicts it is refused.
+    clear_gap: float = 2.0
+    #: Phase 5. When the count is open, validation errors within this factor count as equal.
+    as_well: float = 2.0
     #: Phase 5. Slack of the body whose chords are measured, in units of the smallest feasible
     #: slack: the body must hold the heads themselves, not only their mean.
     hull_slack: float = 5.0
@@ -78,6 +97,8 @@ class SculptConfig:
     #: Phase 6. Tuples of net points tried. Paper: all of a net of fineness 1/poly(kd),
     #: (kd)^O(m^2) tuples; here the net is as fine as this number allows and refined locally.
     net_tuples: int = 20_000
+    #: Phase 6. Points of the net along a direction at most: beyond, refining locally is cheaper.
+    finest_net: int = 32
     #: Phase 6. Tuples that go on to the local refinement.
     refined_tuples: int = 4
     #: Phase 6. Examples used to solve for the projections.

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.sculpt.body import NEGLIGIBLE, Body, affine_hull, plausible_counts
+from gradine.sculpt.body import Body, affine_hull, plausible_counts
 from gradine.sculpt.config import SculptConfig
 from gradine.sculpt.fitting import FittingData
 from gradine.sculpt.results import Proxy, Sculpted
@@ -23,9 +23,6 @@ from gradine.status import NotLearned, Status
 __all__ = ["number_of_heads"]
 
 Array = NDArray[np.float64]
-
-CLEAR = 2.0  # a gap of this ratio is beyond doubt: bulk values differ by a few percent
-AS_WELL = 2.0  # errors within this factor count as equal
 
 
 def number_of_heads(
@@ -39,9 +36,9 @@ def number_of_heads(
 ) -> int:
     """As asked for, unless the spectrum clearly objects; as the body shows, if not asked."""
     spectrum = affine_hull(body.A, body.b, body.sigma, 1).spectrum
-    counts = plausible_counts(spectrum, config.most_heads, config.hull_edge)
+    counts = plausible_counts(spectrum, config)
     if asked is not None:
-        _check_request(asked, counts, spectrum)
+        _check_request(asked, counts, spectrum, config)
         return asked
     if not counts:
         raise NotLearned(Status.NO_GAP)
@@ -58,16 +55,16 @@ def number_of_heads(
     for m in counts:
         span = span_of_heads(body, carved.center, proxy.theta, m, small, seed)
         errors[m] = search_net(data, span, carved.center, small, seed).validation_error
-    return min(m for m in counts if errors[m] <= AS_WELL * min(errors.values()))
+    return min(m for m in counts if errors[m] <= config.as_well * min(errors.values()))
 
 
-def _check_request(asked: int, counts: list[int], spectrum: Array) -> None:
+def _check_request(asked: int, counts: list[int], spectrum: Array, config: SculptConfig) -> None:
     """Refuse a number of heads that the spectrum rules out."""
-    values = np.maximum(spectrum, NEGLIGIBLE)
+    values = np.maximum(spectrum, config.negligible)
     gaps = values[1:] / values[:-1]  # gaps[i - 1] is the gap after i
     if not counts or asked in counts:
         return
     shown = counts[0]
-    if gaps[shown - 1] > CLEAR > gaps[asked - 1]:
+    if gaps[shown - 1] > config.clear_gap > gaps[asked - 1]:
         status = Status.FEWER_HEADS if shown < asked else Status.MORE_HEADS
         raise NotLearned(status, f"asked for {asked}, the body shows {shown}", heads=shown)

@@ -74,7 +74,9 @@ def proxy_and_refine(data: FittingData, body: Body, config: SculptConfig) -> Pro
         lambda X, Y: large_margin_rows(X, Y, theta, count), lambda a, b: a.merge(b, count)
     ).widest(count)
     keep = min(int(config.trimmed_rows_per_unknown * data.width), (len(rows.margins) + 1) // 2)
-    fit = trimmed_least_squares(rows.tokens, rows.outputs, keep)
+    fit = trimmed_least_squares(
+        rows.tokens, rows.outputs, keep, least_coverage=config.least_coverage
+    )
     if fit.residual > config.largest_margin_residual:
         _explain(theta, rows, fit.residual, config)
     return Proxy(
@@ -95,4 +97,6 @@ def _explain(theta: Array, rows: MarginRows, residual: float, config: SculptConf
         f"rows of the largest margins (median {margin:.2g}) follow a linear map only to "
         f"{residual:.2g}; {config.largest_margin_residual:g} is needed"
     )
-    raise NotLearned(Status.TOO_FLAT if margin < 3.0 else Status.NO_AGREEMENT, detail)
+    raise NotLearned(
+        Status.TOO_FLAT if margin < config.least_margin else Status.NO_AGREEMENT, detail
+    )

@@ -37,6 +37,7 @@ class Sculpted:
     spectrum: Array  #: smallest singular values of the slabs, relative to the bulk
     residual: float  #: median relative residual of the certified rows
     rows: int  #: rows looked at
+    slabs: int  #: slabs kept
     informative: float  #: share of the best-fitting rows whose weight is spread over two tokens
     dropped: int  #: slabs that contradicted the others
     examples: int

@@ -28,7 +28,6 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 TUPLE_BLOCK = 512  # tuples solved at once
-FINEST = 32  # points along a direction; beyond that, local refinement is cheaper than the net
 
 
 def square(theta: Array, width: int) -> Array:
@@ -45,7 +44,7 @@ def search_net(
     X, Y = data.sample(config.net_examples, seed)
     X_fresh, Y_fresh = data.validation()
     m = span.heads
-    points = net_over(span, center, config.net_tuples)
+    points = net_over(span, center, config)
     tuples = tuples_of(len(points), m, config.net_tuples, np.random.default_rng(seed))
     order = np.argsort(_tuple_errors(_heads_at(span, points, data.width), tuples, X, Y))
 
@@ -77,10 +76,10 @@ def relative_error(theta: Array, w: Array, X: Array, Y: Array) -> float:
     return float(np.linalg.norm(error) / max(np.linalg.norm(Y), 1e-300))
 
 
-def net_over(span: Span, center: Array, most_tuples: int) -> Array:
+def net_over(span: Span, center: Array, config: SculptConfig) -> Array:
     """Coordinates (points, m - 1) of a grid over the part of the hull that the body reaches.
 
-    As fine as possible while the tuples of m points number at most ``most_tuples``, and at least
+    As fine as possible while the tuples of m points number at most ``net_tuples``, and at least
     three points along each direction.
     """
     axes = span.heads - 1
@@ -88,7 +87,10 @@ def net_over(span: Span, center: Array, most_tuples: int) -> Array:
         return np.zeros((1, 0))
     middle = span.directions.reshape(axes, -1) @ center.ravel()
     fineness = 3
-    while fineness < FINEST and math.comb((fineness + 1) ** axes, span.heads) <= most_tuples:
+    while (
+        fineness < config.finest_net
+        and math.comb((fineness + 1) ** axes, span.heads) <= config.net_tuples
+    ):
         fineness += 1
     ticks = [
         np.linspace(

@@ -58,7 +58,7 @@ def span_of_heads(
         base=hull.base.reshape(shape),
         directions=hull.directions.reshape(m - 1, *shape),
         heads=m,
-        counted=count_heads(spectrum, config.most_heads, config.hull_edge),
+        counted=count_heads(spectrum, config),
         spectrum=spectrum[: config.most_heads + 4],
         gap=float(spectrum[m] / max(spectrum[m - 1], 1e-12)),
         reach=np.array(reach).reshape(m - 1, 2),

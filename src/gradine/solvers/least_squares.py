@@ -12,7 +12,6 @@ __all__ = ["TrimmedFit", "solve_projections", "trimmed_least_squares"]
 Array = NDArray[np.float64]
 
 RIDGE = 1e-9  # relative; with a constant coordinate the heads share a direction
-LEAST_COVERAGE = 0.3  # smallest singular value of the rows that are kept, over sqrt(their number)
 
 
 def solve_projections(features: Array, Y: Array) -> Array:
@@ -47,13 +46,20 @@ class TrimmedFit(NamedTuple):
 
 
 def trimmed_least_squares(
-    X: Array, Y: Array, keep: int, *, shrink: float = 0.7, settle: int = 10
+    X: Array,
+    Y: Array,
+    keep: int,
+    *,
+    least_coverage: float = 0.3,
+    shrink: float = 0.7,
+    settle: int = 10,
 ) -> TrimmedFit:
     """Least squares on the ``keep`` rows that agree best: fit, drop the worst, fit again.
 
     The number of rows falls by the factor ``shrink`` a round, then ``settle`` more rounds exchange
     rows. Rows are compared by their residual relative to the size of their output. Shrinking ends
-    early rather than leave a direction of X without rows.
+    early rather than leave a direction of X without rows: the smallest singular value of what is
+    kept stays above ``least_coverage`` times the root of its number.
     """
     size = np.linalg.norm(Y, axis=1)
     size = np.where(size > 0, size, 1.0)
@@ -63,7 +69,7 @@ def trimmed_least_squares(
         count = max(keep, int(count * shrink))
         misfit = np.linalg.norm(Y - X @ coefficients, axis=1) / size
         best = np.sort(np.argsort(misfit, kind="stable")[:count])
-        if np.linalg.svd(X[best], compute_uv=False)[-1] < LEAST_COVERAGE * np.sqrt(count):
+        if np.linalg.svd(X[best], compute_uv=False)[-1] < least_coverage * np.sqrt(count):
             break
         rows, coefficients = best, _fit(X[best], Y[best])
         settled += count == keep
