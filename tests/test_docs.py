@@ -115,6 +115,14 @@ def test_commands_of_the_readme_and_of_the_page_on_files(tmp_path, monkeypatch, 
     assert replay(DOCS / "files.md", capsys) == [2, 3, 2, 0]
 
 
+def test_demo_of_the_readme(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shown = next(content for _, content in blocks(README) if content.startswith("survey "))
+    assert main(["demo"]) == 0
+    out, err = capsys.readouterr()
+    assert words(err + out) == words(shown)
+
+
 def test_every_command_shown_anywhere_has_the_options_it_is_given():
     """Commands outside console blocks: in sh blocks, and between backticks."""
     import typer.main
