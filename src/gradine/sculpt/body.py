@@ -130,14 +130,17 @@ def plausible_counts(spectrum: Array, config: SculptConfig) -> list[int]:
     """How many of the smallest singular values are apart from the bulk, likeliest first.
 
     A count ends at a gap, among values clearly below the bulk's edge; the widest gap comes first,
-    and others follow if they are about as wide. Values that are zero for all purposes are alike,
+    and others follow if they are wide too. Values that are zero for all purposes are alike,
     however many orders of magnitude lie between them.
     """
     most = min(config.most_heads, len(spectrum) - 2)
     values = np.maximum(spectrum[: most + 1], config.negligible)
     gaps = np.where(values[:-1] < config.hull_edge * values[-1], values[1:] / values[:-1], 0.0)
     order = np.argsort(-gaps, kind="stable")
-    return [int(i) + 1 for i in order if gaps[i] > max(0.0, config.open_gap * gaps[order[0]])]
+    widest = order[0]
+    # A faint head is a small gap above a wide one; below it, only one about as wide means much.
+    enough = np.where(np.arange(most) > widest, config.faint_gap, config.open_gap * gaps[widest])
+    return [int(i) + 1 for i in order if gaps[i] > max(0.0, min(enough[i], gaps[widest] * 0.999))]
 
 
 def count_heads(spectrum: Array, config: SculptConfig) -> int:

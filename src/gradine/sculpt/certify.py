@@ -66,14 +66,14 @@ def sculpt(
     """Certify rows with an estimate of W = sum_i W_i, and carve the body from the best."""
     began = time.perf_counter()
     k, outputs, unknowns = data.seq_len, data.out_dim, data.unknowns
-    if outputs < k:
+    if outputs <= k:
         raise NotLearned(Status.TOO_MANY_TOKENS, f"{k} tokens against {outputs} output coordinates")
     wanted = int(config.slabs_per_unknown * unknowns)
     slabs = data.reduce(
         lambda X, Y: certified_slabs(X, Y, sum_of_projections, data.dim, wanted, config),
         lambda a, b: a.merge(b, wanted),
     )
-    _check_enough(slabs, unknowns, config, data.split.n_fit)
+    _check_enough(slabs, unknowns, config, data.examples.n)
     A, b = slab_normals(slabs.queries, slabs.differences), slabs.offsets
     # A few residuals are small by luck; slabs of such weight would hide all others.
     sigma = np.maximum(slabs.sigma, config.least_sigma_share * np.median(slabs.sigma))
@@ -152,8 +152,8 @@ def _check_enough(slabs: Slabs, unknowns: int, config: SculptConfig, n: int) -> 
             )
         raise NotLearned(Status.TOO_SHARP, detail)
     if found < needed:
-        more = int(np.ceil(n * needed / max(found, 1)))
-        raise NotLearned(Status.TOO_FEW_PATTERNS, f"{detail}, about {more} examples")
+        more = int(np.ceil(1.2 * n * needed / max(found, 1)))
+        raise NotLearned(Status.TOO_FEW_PATTERNS, f"{detail}, which takes about {more} examples")
 
 
 def _agreeing(

@@ -16,8 +16,8 @@ class SculptConfig:
     (`python -m benchmarks.theorem` prints what they reach).
     """
 
-    #: Phase 1. Paper: correlate with all tokens (False). Leaving the query's own token out
-    #: removes the first-order bias sum_i Theta_i W_i and halves the error.
+    #: Phase 1. Paper: correlate with all tokens (False). Leaving the query's own token out makes
+    #: the first-order bias about k - 1 times smaller.
     own_token_free: bool = True
     #: Phase 1. Paper: sigma_min(sum W) >= 1/poly(d). The crude sum must carry at least this
     #: share of the outputs' energy; far below, all that is left of it is bias and noise.
@@ -63,9 +63,9 @@ class SculptConfig:
     #: Phase 3. Smallest singular value of the rows that remain, over the root of their number:
     #: trimming stops rather than leave a row of W unseen. Paper: follows from their number.
     least_coverage: float = 0.3
-    #: Phase 3. Rows whose median margin is below this cannot be called one-hot; attention is
-    #: flat. Paper: log poly(kd).
-    least_margin: float = 3.0
+    #: Phase 3. Where the refinement fails, attention is called flat if the body puts the standard
+    #: deviation of the logits below this. Paper: margins of log poly(kd) are assumed.
+    flat_logits: float = 1.0
 
     #: Phase 4. Carving is repeated while the residual of the refined sum falls below this share
     #: of what it was. Paper: one repetition.
@@ -76,15 +76,23 @@ class SculptConfig:
     #: Phase 5. Heads are counted up to this number when it is not given.
     most_heads: int = 8
     #: Phase 5. A singular value below this share of the bulk's edge belongs to the hull.
-    hull_edge: float = 0.65
+    hull_edge: float = 0.8
     #: Phase 5. Singular values below this share of the median are zero up to noise, and alike.
     negligible: float = 0.02
     #: Phase 5. Gaps at least this share of the widest leave the count open; then phase 6 is tried
-    #: in small for each. Paper: the number of heads is given.
+    #: in small. Paper: the number of heads is given.
     open_gap: float = 0.4
+    #: Phase 5. So does a gap of this ratio between values above the widest gap: a faint head.
+    faint_gap: float = 1.4
     #: Phase 5. A gap of this ratio is beyond doubt: a request that contradicts it is refused.
-    clear_gap: float = 2.0
-    #: Phase 5. When the count is open, validation errors within this factor count as equal.
+    clear_gap: float = 3.0
+    #: Phase 5. Neighbours in the bulk differ by less than this ratio.
+    bulk_gap: float = 1.15
+    #: Phase 5. When the count is open, so many heads beyond the plausible ones are tried.
+    counts_beyond: int = 3
+    #: Phase 5. When the count is open, a relative validation error that settles it.
+    convincing: float = 1e-3
+    #: Phase 5. When nothing settles it, validation errors within this factor count as equal.
     as_well: float = 2.0
     #: Phase 5. Slack of the body whose chords are measured, in units of the smallest feasible
     #: slack: the body must hold the heads themselves, not only their mean.

@@ -1,13 +1,14 @@
 """Part of phase 5: how many heads does the body show?
 
-The singular values of the slabs say it: m of them are apart from the bulk. Where the gap leaves
-more than one answer, phase 6 is tried in small for each, and the fewest heads that explain fresh
-examples as well as any are taken.
+The singular values of the slabs say it: m of them are apart from the bulk. Where no gap is clear,
+phase 6 is tried in small for each number in question, and the fewest heads that explain fresh
+examples are taken.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from gradine.sculpt.body import Body, affine_hull, plausible_counts
 from gradine.sculpt.config import SculptConfig
 from gradine.sculpt.fitting import FittingData
+from gradine.sculpt.polish import polish
 from gradine.sculpt.results import Proxy, Sculpted
 from gradine.sculpt.search import search_net
 from gradine.sculpt.span import span_of_heads
@@ -42,20 +44,45 @@ def number_of_heads(
         return asked
     if not counts:
         raise NotLearned(Status.NO_GAP)
-    if len(counts) == 1:
-        return counts[0]
+    likeliest = counts[0]
+    gap = spectrum[likeliest] / max(spectrum[likeliest - 1], config.negligible)
+    if len(counts) == 1 and gap > config.clear_gap:
+        return likeliest
+    trial = partial(_validation_error, data, body, carved, proxy, config, seed)
+    errors: dict[int, float] = {}
+    # Values of the hull may hide in the bulk's edge: look a little beyond what it shows.
+    for m in range(min(counts), max(counts) + config.counts_beyond + 1):
+        errors[m] = trial(m)
+        if errors[m] <= config.convincing:
+            return m
+    return min(m for m in counts if errors[m] <= config.as_well * min(errors[c] for c in counts))
+
+
+def _validation_error(
+    data: FittingData,
+    body: Body,
+    carved: Sculpted,
+    proxy: Proxy,
+    config: SculptConfig,
+    seed: int,
+    m: int,
+) -> float:
+    """How well m heads explain fresh examples, by phase 6 (and the polish) in small."""
     small = replace(
         config,
         chords=False,
         net_tuples=config.net_tuples // 10,
         net_examples=config.net_examples // 3,
         refined_tuples=2,
+        polish_steps=config.polish_steps // 2,
     )
-    errors = {}
-    for m in counts:
-        span = span_of_heads(body, carved.center, proxy.theta, m, small, seed)
-        errors[m] = search_net(data, span, carved.center, small, seed).validation_error
-    return min(m for m in counts if errors[m] <= config.as_well * min(errors.values()))
+    span = span_of_heads(body, carved.center, proxy.theta, m, small, seed)
+    found = search_net(data, span, carved.center, small, seed)
+    return (
+        polish(data, found, small, seed).validation_error
+        if config.polish
+        else (found.validation_error)
+    )
 
 
 def _check_request(asked: int, counts: list[int], spectrum: Array, config: SculptConfig) -> None:
@@ -65,6 +92,10 @@ def _check_request(asked: int, counts: list[int], spectrum: Array, config: Sculp
     if not counts or asked in counts:
         return
     shown = counts[0]
-    if gaps[shown - 1] > config.clear_gap > gaps[asked - 1]:
-        status = Status.FEWER_HEADS if shown < asked else Status.MORE_HEADS
+    if gaps[shown - 1] <= config.clear_gap or gaps[asked - 1] >= config.clear_gap:
+        return
+    # More than is shown is refused only if the last value asked for is like the next, in the bulk.
+    in_the_bulk = gaps[asked - 1] < config.bulk_gap
+    if shown > asked or in_the_bulk:
+        status = Status.MORE_HEADS if shown > asked else Status.FEWER_HEADS
         raise NotLearned(status, f"asked for {asked}, the body shows {shown}", heads=shown)

@@ -4,11 +4,12 @@
 
 For Theta = 0 attention is uniform, F(X) = J X W, and W_hat = W. It is what one gradient step on W
 gives a one-head student that starts at Theta = 0, W = 0. For Theta != 0 the estimate is biased, and
-no number of examples removes that. Its first-order bias, sum_i Theta_i W_i, comes from a query's
-own token alone (E[x_r x_r^T Theta x_j] vanishes for j != r only when averaged against the others),
-so the average over pairs j != r is free of it:
+no number of examples removes that: to first order by (1 - 1/k) sum_i Theta_i W_i for Gaussian
+tokens, all of it from the query's own token. The average over pairs j != r,
 
-    W_free = k E[x_j Y_r],   j != r
+    W_free = k E[x_j Y_r],   j != r,
+
+is off by -(1/k) sum_i (Theta_i^T + tr(Theta_i) I) W_i only, about k - 1 times less.
 """
 
 from __future__ import annotations

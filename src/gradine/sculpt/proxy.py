@@ -78,7 +78,7 @@ def proxy_and_refine(data: FittingData, body: Body, config: SculptConfig) -> Pro
         rows.tokens, rows.outputs, keep, least_coverage=config.least_coverage
     )
     if fit.residual > config.largest_margin_residual:
-        _explain(theta, rows, fit.residual, config)
+        _explain(body, rows, fit.residual, config)
     return Proxy(
         theta=theta,
         refined_sum=fit.coefficients,
@@ -90,13 +90,18 @@ def proxy_and_refine(data: FittingData, body: Body, config: SculptConfig) -> Pro
     )
 
 
-def _explain(theta: Array, rows: MarginRows, residual: float, config: SculptConfig) -> None:
-    """No linear map fits the selected rows: say whether margins or agreement are missing."""
-    margin = float(np.median(rows.margins))
+def _explain(body: Body, rows: MarginRows, residual: float, config: SculptConfig) -> None:
+    """No linear map fits the selected rows: say whether margins or agreement are missing.
+
+    The proxy itself is short when the slabs are wide; the best-fitting point of the body is not,
+    and its norm is the standard deviation of the logits it predicts.
+    """
+    scaled, target = body.A / body.sigma[:, None], body.b / body.sigma
+    logits = float(np.linalg.norm(np.linalg.lstsq(scaled, target, rcond=1e-3)[0]))
     detail = (
-        f"rows of the largest margins (median {margin:.2g}) follow a linear map only to "
-        f"{residual:.2g}; {config.largest_margin_residual:g} is needed"
+        f"rows of the largest margins follow a linear map only to {residual:.2g}, "
+        f"{config.largest_margin_residual:g} is needed; logits vary by {logits:.2g}"
     )
     raise NotLearned(
-        Status.TOO_FLAT if margin < config.least_margin else Status.NO_AGREEMENT, detail
+        Status.TOO_FLAT if logits < config.flat_logits else Status.NO_AGREEMENT, detail
     )
