@@ -54,7 +54,7 @@ class SculptConfig:
     proxy_slack: float = 1.2
     #: Phase 3. Rows of largest margin that are looked at, for each row of W. Paper: all rows
     #: whose margin is at least log poly(kd).
-    margin_rows_per_unknown: float = 60.0
+    margin_rows_per_unknown: float = 240.0
     #: Phase 3. Rows that remain after trimming, for each row of W.
     trimmed_rows_per_unknown: float = 8.0
     #: Phase 3. The rows that remain must fit one linear map to this relative residual.
