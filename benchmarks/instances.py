@@ -38,10 +38,11 @@ class Row:
     seq_len: int
     dim: int
     scale: float
-    examples: tuple[int, ...]  #: numbers to try, one after another, until one suffices
+    examples: tuple[int, ...]  #: numbers to try, one after another, until the theorem has enough
     seeds: int
     targets: Targets | None
     gaussian: bool = True  #: measured with Gaussian inputs too
+    enough: float = 0.3  #: function error of phase 6 at which no more examples are tried
 
     @property
     def name(self) -> str:

@@ -44,6 +44,7 @@ def torch_student(
     import torch
 
     generator = torch.Generator().manual_seed(seed)
+    X, Y = X[: config.examples], Y[: config.examples]
     tokens, outputs = torch.from_numpy(X), torch.from_numpy(Y)
     spent, errors = 0.0, []
     for _ in range(config.starts):

@@ -12,7 +12,7 @@ import gradine
 __all__ = ["Store", "build_of"]
 
 HERE = Path(__file__).parent
-MEASURED_BY = ("instances.py", "peer.py", "trial.py")
+MEASURED_BY = ("control.py", "instances.py", "peer.py", "trial.py")
 
 
 def build_of() -> str:

@@ -29,6 +29,8 @@ HEADER = (
     "PyTorch L-BFGS, s",
     "PyTorch solved",
     "ours / PyTorch, time",
+    "control: polish alone, s",
+    "control solved",
     "targets",
 )
 
@@ -42,6 +44,7 @@ def summarise(row: Row, inputs: str, records: list[Record]) -> Record:
         for name in ("paper", "free")
     }
     learned = [record for record in records if record["learned"]]
+    controls = [record["control"] for record in records if record.get("control")]
     peers = [(record, record["peer"]) for record in records if record.get("peer")]
     solved = [(record, peer) for record, peer in peers if peer["solved"]]
     summary = {
@@ -58,7 +61,10 @@ def summarise(row: Row, inputs: str, records: list[Record]) -> Record:
         "theta_error_worst": max((r["theta_error"] for r in learned), default=None),
         "successes": sum(record["success"] for record in records),
         "counted_right": sum(record["heads"] == row.heads for record in records),
-        "chord_worst": min((r["chord_agreement"] or 0.0 for r in records), default=None),
+        "chord_worst": min(
+            (r["chord_agreement"] for r in records if r["chord_agreement"] is not None),
+            default=None,
+        ),
         "phase_seconds": {
             name: statistics.median(record["phase_seconds"][name] for record in records)
             for name in PHASES
@@ -69,6 +75,9 @@ def summarise(row: Row, inputs: str, records: list[Record]) -> Record:
         "peers_first_start": sum(peer["starts"] == 1 for _, peer in solved),
         "peer_seconds": _median(peer["seconds"] for _, peer in solved),
         "peer_ratio": _median(r["seconds"] / peer["seconds"] for r, peer in solved),
+        "controls": len(controls),
+        "controls_solved": sum(control["solved"] for control in controls),
+        "control_seconds": _median(control["seconds"] for control in controls),
         "load": statistics.median(record["load"] for record in records),
         "failures": [
             {"seed": record["key"][-1], "reason": record["reason"]}
@@ -102,7 +111,11 @@ def cells_of(summary: Record) -> list[str]:
     counts = sorted(set(summary["examples"]))
     missed = summary["missed"]
     verdict = "none set" if missed is None else "; ".join(missed) or "all hold"
-    seeds, peers = summary["seeds"], summary["peers"]
+    seeds = summary["seeds"]
+
+    def solved(name: str) -> str:
+        return f"{summary[name + '_solved']} of {summary[name]}" if summary[name] else "-"
+
     return [
         f"{summary['heads']}, {summary['seq_len']}, {summary['dim']}, {summary['scale']:g}",
         "+-1" if summary["inputs"] == "boolean" else summary["inputs"],
@@ -113,12 +126,14 @@ def cells_of(summary: Record) -> list[str]:
         _short(summary["theta_error_worst"]),
         f"{summary['successes']} of {seeds}",
         f"{summary['counted_right']} of {seeds}",
-        _short(summary["chord_worst"], 3),
+        "-" if summary["chord_worst"] is None else f"{summary['chord_worst']:.3f}",
         *(_seconds(summary["phase_seconds"][name]) for name in PHASES),
         _seconds(summary["seconds"]),
         _seconds(summary["peer_seconds"]),
-        f"{summary['peers_solved']} of {peers}" if peers else "-",
+        solved("peers"),
         "-" if summary["peer_ratio"] is None else f"x{_short(summary['peer_ratio'])}",
+        _seconds(summary["control_seconds"]),
+        solved("controls"),
         verdict,
     ]
 
@@ -152,11 +167,11 @@ def _with_worst(spread: dict[str, float | None], sign: str = "") -> str:
     return f"{sign}{_short(spread['median'])} ({sign}{_short(spread['worst'])})"
 
 
-def _short(value: float | None, digits: int = 2) -> str:
+def _short(value: float | None) -> str:
     """Two digits, without the exponents that `g` likes for large numbers."""
     if value is None:
         return "none"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.{digits}g}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2g}"
 
 
 def _seconds(value: float | None) -> str:

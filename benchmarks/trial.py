@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 import gradine
+from benchmarks.control import polish_alone
 from benchmarks.instances import Row, examples_of, truth_of
-from gradine.examples import Examples
+from benchmarks.peer import torch_student
 from gradine.inputs import InputKind
 from gradine.learn import Fit, learn_examples
 
@@ -19,12 +20,16 @@ __all__ = ["PHASES", "measure", "run_trial"]
 
 PHASES = ("crude_sum", "sculpt", "proxy", "again", "span", "search", "polish")
 SUCCESS = 1e-8  # theta_error of a layer that counts as found
+OPPONENTS_SEE = 5000  # examples; each takes as many of them as it likes
 
 
-def run_trial(row: Row, seed: int, kind: InputKind, peer_config: Any = None) -> dict[str, Any]:
-    """Learn with the number of heads unknown; with a ``peer_config`` the peer runs right after.
+def run_trial(
+    row: Row, seed: int, kind: InputKind, *, control: bool = False, peer: Any = None
+) -> dict[str, Any]:
+    """Learn with the number of heads unknown; the control and the peer run right after.
 
-    Where a row names several numbers of examples, the first that succeeds is the answer.
+    Where a row names several numbers of examples, the first that suffices is the answer: an exact
+    layer, and a good answer of phase 6 already, as the polish may mend a poor one.
     """
     truth, tried, record = truth_of(row, seed), [], {}
     for n in row.examples:
@@ -32,22 +37,18 @@ def run_trial(row: Row, seed: int, kind: InputKind, peer_config: Any = None) -> 
             examples = examples_of(row, n, seed, kind, Path(folder))
             fit = learn_examples(examples, "auto", "sculpt", seed)
             record = measure(fit, truth, row.seq_len, kind)
-            tried.append({"examples": n, "success": record["success"], "reason": fit.reason})
-            last = record["success"] or n == row.examples[-1]
-            if last and peer_config is not None:
-                record["peer"] = run_peer(examples, truth, fit.seconds, seed, peer_config)
-        if record["success"]:
+            error = record["theorem_error"]
+            tried.append({"examples": n, "success": record["success"], "theorem_error": error})
+            enough = record["success"] and error <= row.enough
+            if not enough and n != row.examples[-1]:
+                continue
+            X, Y = examples.block(0, min(OPPONENTS_SEE, n))
+            if control:
+                record["control"] = polish_alone(X, Y, truth, seed)
+            if peer is not None:
+                record["peer"] = torch_student(X, Y, truth, fit.seconds, seed, peer)
             break
     return {**record, "tried": tried, "load": os.getloadavg()[0]}
-
-
-def run_peer(
-    examples: Examples, truth: gradine.AttentionLayer, ours: float, seed: int, config: Any
-) -> dict[str, Any]:
-    from benchmarks.peer import torch_student
-
-    X, Y = examples.block(0, min(config.examples, examples.n))
-    return torch_student(X, Y, truth, ours, seed, config)
 
 
 def measure(

@@ -71,7 +71,14 @@ def test_the_peer_is_measured(store):
     peer = PeerConfig(examples=300)
     summary = theorem.run_row(TINY, "boolean", [0], store, peer, peer_seeds=1)
     assert summary["peers"] == summary["peers_solved"] == 1
+    assert "1 of 1 here" in theorem.notes([summary], peer, "build")
     assert summary["peer_seconds"] > 0
+
+
+def test_the_control_is_measured(store):
+    summary = theorem.run_row(TINY, "boolean", [0], store, None, peer_seeds=1)
+    assert summary["controls"] == 1 and summary["peers"] == 0
+    assert summary["control_seconds"] > 0
 
 
 def test_many_examples_come_from_a_folder(tmp_path, monkeypatch):
