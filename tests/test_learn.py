@@ -242,7 +242,14 @@ def test_blocks_of_any_size_lead_to_the_same_layer(small):
         ({"heads": "many"}, "heads is 'many'"),
         ({"method": "magic"}, "method is 'magic'"),
         ({"config": LearnConfig(confidence=1.5)}, "confidence is 1.5"),
+        ({"config": LearnConfig(certify_examples=0)}, "certify_examples is 0"),
+        ({"config": LearnConfig(validation_examples=0)}, "validation_examples is 0"),
+        ({"seed": -1}, "seed is -1"),
         ({"X": np.full((8000, 3, 6), np.nan)}, "X has a NaN"),
+        (
+            {"X": np.where(np.random.default_rng(0).random((8000, 3, 6)) < 0.9, 1.0, -1.0)},
+            "neither",
+        ),
         ({"X": np.zeros((8000, 3, 6))}, "neither"),
         ({"X": np.random.default_rng(0).uniform(-1, 1, (8000, 3, 6))}, "neither"),
         ({"Y": np.zeros((7999, 3, 6))}, "the same number of examples"),
@@ -257,6 +264,45 @@ def test_requests_that_make_no_sense_are_refused(small, change, complaint):
     X, Y = change.pop("X", X)[:n], change.pop("Y", Y)[:n]
     with pytest.raises(ValueError, match=complaint):
         learn(X, Y, **change)
+
+
+def test_solver_that_stops_is_an_answer(small, monkeypatch):
+    from gradine.solvers.convex import SolverError
+
+    def stops(*_):
+        raise SolverError("the convex solver stopped with MAX_ITER")
+
+    monkeypatch.setattr("gradine.sculpt.certify.elastic_slack", stops)
+    fit = learn(small[1], small[2])
+    assert fit.status is Status.NO_BODY and "MAX_ITER" in fit.reason
+
+
+@pytest.mark.parametrize(
+    ("heads", "dim", "k", "out_dim"), [(1, 1, 2, 4), (1, 2, 2, 5), (1, 2, 3, 6), (2, 4, 6, 20)]
+)
+def test_tiny_dimensions_end_in_a_status(heads, dim, k, out_dim):
+    layer = plant(heads, dim, 3.0, seed=1, out_dim=out_dim)
+    fit = learn(*examples_of(layer, 3000, k, "gaussian"))
+    assert fit.learned == (fit.certificate is not None)
+    if k > dim:
+        assert fit.status in (Status.TOO_MANY_TOKENS, Status.SUM_NEAR_ZERO)
+
+
+def test_too_few_held_out_examples_certify_nothing():
+    layer = plant(1, 6, 3.0, seed=1)
+    fit = learn(*examples_of(layer, 300, 3, seed=2))
+    assert fit.status is Status.TOO_FEW_HELD_OUT
+    assert fit.certificate is None and fit.layer is None and "165" in fit.reason
+
+
+def test_seconds_of_a_resumed_run_include_what_was_recalled(small, tmp_path):
+    _, X, Y = small
+    whole = learn_examples(ArrayExamples(X, Y), records=tmp_path)
+    again = learn_examples(ArrayExamples(X, Y), records=tmp_path, resume=True)
+    spent = sum(result.seconds for result in again.phases.values())
+    assert again.seconds > spent and again.phases["polish"].seconds == (
+        whole.phases["polish"].seconds
+    )
 
 
 def test_constant_column_against_the_request_is_refused(small):

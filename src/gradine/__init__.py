@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from gradine.examples import open_examples
     from gradine.inputs import plant, sample_inputs
     from gradine.layer import AttentionLayer
-    from gradine.learn import Fit, LearnConfig, learn
+    from gradine.learn import Fit, LearnConfig, learn, learn_examples
     from gradine.score import Match, compare
+    from gradine.sculpt.config import SculptConfig
     from gradine.status import Status
 
 __version__ = "0.1.0"
@@ -30,9 +31,11 @@ __all__ = [
     "Fit",
     "LearnConfig",
     "Match",
+    "SculptConfig",
     "Status",
     "compare",
     "learn",
+    "learn_examples",
     "open_examples",
     "plant",
     "sample_inputs",
@@ -45,9 +48,11 @@ _HOME = {
     "Fit": "gradine.learn",
     "LearnConfig": "gradine.learn",
     "Match": "gradine.score",
+    "SculptConfig": "gradine.sculpt.config",
     "Status": "gradine.status",
     "compare": "gradine.score",
     "learn": "gradine.learn",
+    "learn_examples": "gradine.learn",
     "open_examples": "gradine.examples",
     "plant": "gradine.inputs",
     "sample_inputs": "gradine.inputs",

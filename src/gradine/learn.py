@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gradine.certificate import Certificate, certify, relative_errors
-from gradine.examples import ArrayExamples, Examples, Survey, make_split, survey, take
+from gradine.examples import ArrayExamples, Examples, Split, Survey, make_split, survey, take
 from gradine.files import OutputError
 from gradine.layer import AttentionLayer
 from gradine.progress import Listener
@@ -23,6 +23,7 @@ from gradine.sculpt.config import SculptConfig
 from gradine.sculpt.fitting import FittingData
 from gradine.sculpt.pipeline import six_phases
 from gradine.sculpt.search import square
+from gradine.solvers.convex import SolverError
 from gradine.status import NotLearned, Status
 
 __all__ = ["Fit", "LearnConfig", "Status", "learn", "learn_examples"]
@@ -32,7 +33,7 @@ Result = TypeVar("Result")
 Method = Literal["auto", "exact", "sculpt"]
 
 BIAS_Z = 8.0  # a mean output this many standard errors from zero: the layer has biases
-LARGEST_OUTPUT = 1e50  # squares, and products of squares, stay far from overflow
+LARGEST_OUTPUT = 1e10  # beyond, the polish mixes numbers of too different sizes
 RECORDS = "phases"
 
 
@@ -49,7 +50,7 @@ class LearnConfig:
     #: Confidence of the certificate.
     confidence: float = 0.99
     #: An answer counts as learned if the certificate bounds the share of inputs whose relative
-    #: error exceeds the tolerance by this share (or by the least that its examples can show).
+    #: error exceeds the tolerance by this share.
     share: float = 0.05
     polished_tolerance: float = 1e-3
     theorem_tolerance: float = 0.5  # what phase 6 alone is held to, when nothing is polished
@@ -71,7 +72,7 @@ class Fit:
     heads: int | None
     held_out_error: float | None  #: median relative error of the candidate on held-out examples
     examples_used: int
-    seconds: float
+    seconds: float  #: all phases, those of the run that was resumed too
     seed: int
     method: str
     config: LearnConfig
@@ -167,21 +168,34 @@ def learn_examples(
     began = time.perf_counter()
     config = config or LearnConfig()
     listener = listener or Listener()
-    wanted = _check_request(examples, heads, method, config)
+    wanted = _check_request(examples, heads, method, seed, config)
     listener.phase_started("survey", examples.n)
+    split = make_split(
+        examples.n,
+        validation=config.validation_examples,
+        certify=config.certify_examples,
+        seed=seed,
+    )
     seen = survey(
-        examples, config.block_size, on_block=lambda count, _: listener.examples_seen(count)
+        examples,
+        config.block_size,
+        may_decide=split.fit_rows,
+        on_block=lambda count, _: listener.examples_seen(count),
     )
     listener.phase_ended("survey", {"inputs": seen.kind, "examples": seen.n}, False)
-    data = _fitting_data(examples, seen, config, seed, listener)
+    data = _fitting_data(examples, split, seen, config, listener)
     _check_examples(data, seen, wanted)
     phases: dict[str, Any] = {}
-    run = _runner(phases, data, listener, records, resume, _run_key(seen, wanted, seed, config))
+    recalled: list[float] = []  # seconds that phases took in the run that is resumed
+    key = _run_key(seen, wanted, seed, config)
+    run = _runner(phases, recalled, data, listener, records, resume, key)
     try:
         answer = six_phases(data, wanted, config.sculpt, seed, run)
         ending: NotLearned | None = None
     except NotLearned as stopped:
         answer, ending = None, stopped
+    except SolverError as stopped:
+        answer, ending = None, NotLearned(Status.NO_BODY, str(stopped))
 
     def layer_of(result: Any) -> AttentionLayer | None:
         if result is None:
@@ -201,7 +215,7 @@ def learn_examples(
         heads=None if candidate is None else candidate.n_heads,
         held_out_error=error,
         examples_used=examples.n,
-        seconds=time.perf_counter() - began,
+        seconds=time.perf_counter() - began + sum(recalled),
         seed=seed,
         method="sculpt",
         config=config,
@@ -210,13 +224,18 @@ def learn_examples(
 
 
 def _check_request(
-    examples: Examples, heads: int | str, method: str, config: LearnConfig
+    examples: Examples, heads: int | str, method: str, seed: int, config: LearnConfig
 ) -> int | None:
     """The number of heads, None for auto; ``ValueError`` for what cannot be asked."""
     if method not in ("auto", "sculpt"):
         raise ValueError(f"method is {method!r}; expected 'auto' or 'sculpt'")
     if not 0.0 < config.confidence < 1.0:
         raise ValueError(f"confidence is {config.confidence}; expected between 0 and 1")
+    for name in ("validation_examples", "certify_examples"):
+        if getattr(config, name) < 1:
+            raise ValueError(f"{name} is {getattr(config, name)}; expected at least 1")
+    if seed < 0:
+        raise ValueError(f"seed is {seed}; expected a whole number from 0")
     if heads == "auto":
         return None
     if isinstance(heads, bool) or not isinstance(heads, int | np.integer):
@@ -229,20 +248,14 @@ def _check_request(
 
 
 def _fitting_data(
-    examples: Examples, seen: Survey, config: LearnConfig, seed: int, listener: Listener
+    examples: Examples, split: Split, seen: Survey, config: LearnConfig, listener: Listener
 ) -> FittingData:
-    """Hold examples out, and settle whether there is a constant coordinate."""
+    """Settle whether there is a constant coordinate."""
     wants_constant = config.constant if config.constant is not None else seen.bias_z > BIAS_Z
     if seen.constant_column and config.constant is False:
         raise ValueError(
             f"{examples.name}: the last coordinate of X is always 1, but constant=False was asked"
         )
-    split = make_split(
-        examples.n,
-        validation=config.validation_examples,
-        certify=config.certify_examples,
-        seed=seed,
-    )
     return FittingData(
         examples,
         split,
@@ -274,7 +287,8 @@ def _check_examples(data: FittingData, seen: Survey, heads: int | None) -> None:
         )
     if seen.kind == "other":
         raise ValueError(
-            f"{name}: X is neither +-1 nor near standard Gaussian; the six phases need one of these"
+            f"{name}: X is neither uniform on +-1 nor near standard Gaussian; "
+            "the six phases need one of these"
         )
 
 
@@ -289,6 +303,7 @@ def _run_key(seen: Survey, heads: int | None, seed: int, config: LearnConfig) ->
 
 def _runner(
     phases: dict[str, Any],
+    recalled_seconds: list[float],
     data: FittingData,
     listener: Listener,
     records: str | os.PathLike[str] | None,
@@ -310,6 +325,7 @@ def _runner(
         if recalled:
             assert path is not None
             result = load_record(path, kind, key)
+            recalled_seconds.append(result.seconds)  # pyright: ignore[reportAttributeAccessIssue]
         else:
             result = work()
             if path is not None:
@@ -335,8 +351,13 @@ def _verdict(
     errors = relative_errors(candidate(data.tokens(X)), Y)
     certificate = certify(errors, config.confidence)
     tolerance = config.polished_tolerance if config.sculpt.polish else config.theorem_tolerance
-    reached = certificate.eps_at(max(config.share, min(certificate.p)))
-    if reached <= tolerance:
+    least = math.ceil(
+        math.log((1.0 - config.confidence) / len(certificate.p)) / math.log1p(-config.share)
+    )
+    if len(errors) < least:
+        detail = f"{len(errors)} are held out; a share of {config.share:g} takes {least}"
+        return Status.TOO_FEW_HELD_OUT, detail, None, certificate.median_error
+    if certificate.eps_at(config.share) <= tolerance:
         return Status.LEARNED, "", certificate, certificate.median_error
     detail = f"median relative error {certificate.median_error:.2g}, tolerance {tolerance:g}"
     return Status.NOT_VERIFIED, detail, None, certificate.median_error

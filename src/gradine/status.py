@@ -23,13 +23,15 @@ class Status(Enum):
     SUM_NEAR_ZERO = _Ending(
         "crude_sum",
         "the projection matrices sum to nearly zero, so no attention pattern can be certified",
-        "this learner needs a well-conditioned sum of the W_i; no number of examples mends that",
+        "this learner needs a well-conditioned sum of the W_i; unless examples are very few, more "
+        "of them do not mend that",
     )
     TOO_MANY_TOKENS = _Ending(
         "sculpt",
         "sequences have so many tokens that any output fits some attention pattern: "
         "certification would accept everything",
-        "give sequences with fewer tokens, or outputs with more coordinates (seq_len < out_dim)",
+        "give sequences with fewer tokens: fewer than output coordinates, and no more than "
+        "coordinates of a token",
     )
     TOO_SHARP = _Ending(
         "sculpt",
@@ -41,6 +43,11 @@ class Status(Enum):
         "sculpt",
         "too few rows have all heads agreeing on an informative pattern",
         "give more examples",
+    )
+    NO_BODY = _Ending(
+        "sculpt",
+        "the slabs leave no body that can be worked with: the convex solver stopped",
+        "give more examples, or check that tokens have more coordinates than sequences have tokens",
     )
     TOO_FLAT = _Ending(
         "proxy",
@@ -68,6 +75,11 @@ class Status(Enum):
         "span",
         "the number of heads cannot be read off the convex body: its spectrum has no gap",
         "give the number of heads, or more examples",
+    )
+    TOO_FEW_HELD_OUT = _Ending(
+        "verify",
+        "too few examples were kept away from fitting to certify anything",
+        "give more examples: a fifth of them is held out",
     )
     NOT_VERIFIED = _Ending(
         "verify",

@@ -74,7 +74,7 @@ def test_too_few_examples(learn_from, saved, arrays):
 
 def test_inputs_of_no_known_kind(learn_from, saved, arrays):
     arrays["X"] *= 0.3
-    refused(learn_from(saved(**arrays)), "data.npz: X is neither +-1 nor near standard Gaussian")
+    refused(learn_from(saved(**arrays)), "data.npz: X is neither uniform on +-1 nor near standard Gaussian")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_refused_examples_do_not_cost_an_earlier_run(cli, told, saved, arrays, t
     before = sorted(out.rglob("*"))
     arrays["X"] *= 0.3
     for flag in ("--overwrite", "--resume"):
-        refused(cli("learn", saved(**arrays), "--out", out, flag), "neither +-1 nor")
+        refused(cli("learn", saved(**arrays), "--out", out, flag), "neither uniform on +-1 nor")
         assert sorted(out.rglob("*")) == before
 
 

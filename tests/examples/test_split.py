@@ -71,3 +71,10 @@ def test_take_refuses_other_indices(indices):
     examples = ArrayExamples(np.ones((100, 2, 2)), np.ones((100, 2, 2)))
     with pytest.raises(ValueError, match=r"^indices"):
         take(examples, indices)
+
+
+def test_fitting_examples_by_rank_are_those_that_are_left():
+    split = make_split(200, validation=30, certify=40, seed=3)
+    everything = split.fit_rows(0, 200)
+    np.testing.assert_array_equal(split.fitted(np.arange(split.n_fit)), everything)
+    np.testing.assert_array_equal(split.fitted(np.array([0, 5, 129])), everything[[0, 5, 129]])

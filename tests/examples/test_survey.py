@@ -84,3 +84,24 @@ def test_the_first_bad_example_is_named(bad):
     X[3, 0, 0] = bad
     with pytest.raises(ValueError, match=r"^X has a NaN or infinite value in example 3$"):
         look(X, Y)
+
+
+def test_held_out_labels_decide_nothing():
+    X = np.random.default_rng(0).standard_normal((400, 3, 2))
+    Y = np.random.default_rng(1).standard_normal((400, 3, 2))
+    Y[200:] += 100.0
+    first_half = lambda start, stop: np.arange(max(0, min(stop, 200) - start))  # noqa: E731
+    seen = survey(ArrayExamples(X, Y), block_size=150, may_decide=first_half)
+    alone = survey(ArrayExamples(X[:200], Y[:200]), block_size=150)
+    np.testing.assert_allclose(seen.y_mean, alone.y_mean)
+    assert seen.bias_z == pytest.approx(alone.bias_z) and seen.bias_z < 8
+    assert survey(ArrayExamples(X, Y), block_size=150).bias_z > 8
+
+
+@pytest.mark.parametrize("spoil", ["biased", "repeated"])
+def test_signs_that_are_not_uniform_are_neither_kind(spoil):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((3000, 3, 4)) < (0.9 if spoil == "biased" else 0.5), 1.0, -1.0)
+    if spoil == "repeated":
+        X[:, 1] = X[:, 0]
+    assert survey(ArrayExamples(X, X), block_size=1000).kind == "other"

@@ -44,6 +44,11 @@ class Split:
         """How many examples are left for fitting."""
         return self.n - len(self._held)
 
+    def fitted(self, ranks: Indices) -> Indices:
+        """The examples that are for fitting, by their rank among these: 0 is the first of them."""
+        before = self._held - np.arange(len(self._held))  # fitting examples below each held one
+        return ranks + np.searchsorted(before, ranks, side="right")
+
     def fit_rows(self, start: int, stop: int) -> Indices:
         """Rows of the block start:stop that may be used for fitting, counted from its start."""
         usable = np.ones(stop - start, dtype=bool)

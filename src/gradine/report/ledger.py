@@ -69,7 +69,7 @@ def ledger(story: Story) -> str:
 def _key_figures(figures: dict[str, Any]) -> list[str]:
     lines = []
     for name, value in figures.items():
-        if name in NOT_FIGURES or isinstance(value, list) or value == "":
+        if name in NOT_FIGURES or isinstance(value, list) or value in ("", None):
             continue
         shown = value if isinstance(value, str) else number(value)
         lines.append(f"{LABELS.get(name, name.replace('_', ' '))} {shown}")

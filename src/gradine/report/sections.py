@@ -67,7 +67,7 @@ def hull(story: Story) -> str:
     text = (
         "The body is thin in every direction but those of the affine hull of the m heads: m "
         "singular values are small, then comes a gap. Without a gap the number of heads could "
-        "not be told. The theorem's own way, long chords found by membership queries, must show "
+        "not be told. The theorem's own way, long chords measured by membership queries, must show "
         "m - 1 long chords and then a short one, in the same directions."
     )
     if story.spectrum is None:
@@ -86,7 +86,7 @@ def hull(story: Story) -> str:
         "heads that the spectrum shows": number(int(span.counted)),
         "gap": f"{number(float(span.gap))} times",
     }
-    if len(span.chord_lengths) > 1:
+    if span.chord_agreement is not None:
         listing["cosine between the two hulls"] = f"{span.chord_agreement:.4f}"
     listing["membership queries"] = number(int(span.queries))
     return section("hull", title, text, panels(left, right) + facts(listing))

@@ -134,6 +134,8 @@ def plausible_counts(spectrum: Array, config: SculptConfig) -> list[int]:
     however many orders of magnitude lie between them.
     """
     most = min(config.most_heads, len(spectrum) - 2)
+    if most < 1:  # a single unknown: there is no bulk to be apart from
+        return [1]
     values = np.maximum(spectrum[: most + 1], config.negligible)
     gaps = np.where(values[:-1] < config.hull_edge * values[-1], values[1:] / values[:-1], 0.0)
     order = np.argsort(-gaps, kind="stable")

@@ -9,7 +9,8 @@ do. Then every head satisfies
 for tokens j, l whose weights are not tiny. How far off the logarithm can be follows from the
 residual: with the covariance C of the weights, its predicted error is
 
-    sigma = residual / sqrt(d_out - k + 1) * sqrt(C_jj/v_j^2 + C_ll/v_l^2 - 2 C_jl/(v_j v_l)).
+    sigma = residual / sqrt(min(d, d_out) - k + 1)
+            * sqrt(C_jj / v_j^2 + C_ll / v_l^2 - 2 C_jl / (v_j v_l)).
 
 The slabs with the smallest sigma are kept, as many as the body needs.
 """
@@ -66,8 +67,10 @@ def sculpt(
     """Certify rows with an estimate of W = sum_i W_i, and carve the body from the best."""
     began = time.perf_counter()
     k, outputs, unknowns = data.seq_len, data.out_dim, data.unknowns
-    if outputs <= k:
-        raise NotLearned(Status.TOO_MANY_TOKENS, f"{k} tokens against {outputs} output coordinates")
+    # Rows of X W span no more than d dimensions; k tokens must leave some of them for a misfit.
+    if outputs <= k or data.dim < k:
+        detail = f"{k} tokens of {data.dim} coordinates against {outputs} output coordinates"
+        raise NotLearned(Status.TOO_MANY_TOKENS, detail)
     wanted = int(config.slabs_per_unknown * unknowns)
     slabs = data.reduce(
         lambda X, Y: certified_slabs(X, Y, sum_of_projections, data.dim, wanted, config),
@@ -125,7 +128,7 @@ def certified_slabs(
     v_j, v_t = v[which, j], v[which, t]
     C = affine.covariance
     variance = C[ex, j, j] / v_j**2 + C[ex, t, t] / v_t**2 - 2.0 * C[ex, j, t] / (v_j * v_t)
-    noise = residual[which] / np.sqrt(Y.shape[2] - k + 1)
+    noise = residual[which] / np.sqrt(min(dim, Y.shape[2]) - k + 1)
     return Slabs(
         queries=X[ex, r],
         differences=X[ex, j, :dim] - X[ex, t, :dim],

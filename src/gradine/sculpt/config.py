@@ -12,8 +12,9 @@ class SculptConfig:
     """Settings of the six phases.
 
     The paper [CL25] fixes its constants only up to polynomial factors in k, d and the failure
-    probability; "paper" below gives that form. The practical defaults were chosen by measurement
-    (`python -m benchmarks.theorem` prints what they reach).
+    probability; "paper" below gives that form, and a field without it has no counterpart there.
+    The practical defaults were chosen by measurement (`python -m benchmarks.theorem` prints what
+    they reach).
     """
 
     #: Phase 1. Paper: correlate with all tokens (False). Leaving the query's own token out makes

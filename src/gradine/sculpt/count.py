@@ -35,27 +35,32 @@ def number_of_heads(
     asked: int | None,
     config: SculptConfig,
     seed: int,
-) -> int:
-    """As asked for, unless the spectrum clearly objects; as the body shows, if not asked."""
+) -> tuple[int, str]:
+    """As asked for, unless the spectrum clearly objects; as the body shows, if not asked.
+
+    Also says what settled it: "given", "spectrum" or "trial".
+    """
     spectrum = affine_hull(body.A, body.b, body.sigma, 1).spectrum
     counts = plausible_counts(spectrum, config)
     if asked is not None:
         _check_request(asked, counts, spectrum, config)
-        return asked
+        return asked, "given"
     if not counts:
         raise NotLearned(Status.NO_GAP)
     likeliest = counts[0]
     gap = spectrum[likeliest] / max(spectrum[likeliest - 1], config.negligible)
-    if len(counts) == 1 and gap > config.clear_gap:
-        return likeliest
+    if len(counts) == 1 and (gap > config.clear_gap or len(spectrum) < 3):
+        return likeliest, "spectrum"
     trial = partial(_validation_error, data, body, carved, proxy, config, seed)
     errors: dict[int, float] = {}
     # Values of the hull may hide in the bulk's edge: look a little beyond what it shows.
-    for m in range(min(counts), max(counts) + config.counts_beyond + 1):
+    beyond = min(max(counts) + config.counts_beyond, config.most_heads, len(spectrum) - 2)
+    for m in range(min(counts), max(*counts, beyond) + 1):
         errors[m] = trial(m)
         if errors[m] <= config.convincing:
-            return m
-    return min(m for m in counts if errors[m] <= config.as_well * min(errors[c] for c in counts))
+            return m, "trial"
+    limit = config.as_well * min(errors[m] for m in counts)
+    return min(m for m in counts if errors[m] <= limit), "trial"
 
 
 def _validation_error(

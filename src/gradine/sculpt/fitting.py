@@ -84,10 +84,9 @@ class FittingData:
 
     def sample(self, count: int, seed: int) -> tuple[Array, Array]:
         """``count`` of the examples that may be fitted, drawn at random."""
-        allowed = self.split.fit_rows(0, self.examples.n)
-        count = min(count, len(allowed))
-        chosen = np.random.default_rng(seed).choice(len(allowed), count, replace=False)
-        X, Y = take(self.examples, np.sort(allowed[chosen]))
+        count = min(count, self.split.n_fit)
+        chosen = np.random.default_rng(seed).choice(self.split.n_fit, count, replace=False)
+        X, Y = take(self.examples, self.split.fitted(np.sort(chosen)))
         return self.tokens(X), Y
 
     def validation(self) -> tuple[Array, Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -65,8 +66,9 @@ def six_phases(
 
     def find_span() -> Span:
         body = body_of(last)
-        m = number_of_heads(data, body, last, nearest, heads, config, seed)
-        return span_of_heads(body, last.center, nearest.theta, m, config, seed)
+        m, how = number_of_heads(data, body, last, nearest, heads, config, seed)
+        span = span_of_heads(body, last.center, nearest.theta, m, config, seed)
+        return replace(span, counted_by=how)
 
     span: Span = run("span", Span, find_span)
 

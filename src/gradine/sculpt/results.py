@@ -70,9 +70,10 @@ class Span:
     reach: Array  #: (m - 1, 2) how far the body reaches from its center along each direction
     chord_directions: Array  #: (m - 1, D, d) the same directions, from chords
     chord_lengths: Array  #: (m,) lengths of the longest chords; the last is outside the hull
-    chord_agreement: float  #: smallest cosine between the two spans (1 when not measured)
+    chord_agreement: float | None  #: smallest cosine between the two; None if not measured
     queries: int  #: membership queries asked
     seconds: float
+    counted_by: str = "given"  #: or "spectrum", or "trial": by what explains fresh examples
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,7 +47,8 @@ def span_of_heads(
     spectrum = hull.spectrum
     wide = _CountingBody(body.with_slack(config.hull_slack * body.slack))
     reach = [wide.chord(inside, direction) for direction in hull.directions]
-    chords, lengths, agreement = np.zeros((0, inside.size)), np.zeros(0), 1.0
+    chords, lengths = np.zeros((0, inside.size)), np.zeros(0)
+    agreement: float | None = None
     if config.chords:
         rng = np.random.default_rng(seed)
         chords, lengths = longest_chords(wide, inside, proxy.ravel(), m, config.chord_steps, rng)
