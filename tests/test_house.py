@@ -27,6 +27,7 @@ ORDER = [
     "solvers",
     "sculpt",
     "certificate",
+    "fit",
     "learn",
     "runs",
     "score",

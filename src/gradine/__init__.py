@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gradine.certificate import Certificate
     from gradine.examples import open_examples
+    from gradine.fit import Fit, LearnConfig
     from gradine.inputs import plant, sample_inputs
     from gradine.layer import AttentionLayer
-    from gradine.learn import Fit, LearnConfig, learn, learn_examples
+    from gradine.learn import learn, learn_examples
     from gradine.score import Match, compare
     from gradine.sculpt.config import SculptConfig
     from gradine.status import Status
@@ -45,8 +46,8 @@ __all__ = [
 _HOME = {
     "AttentionLayer": "gradine.layer",
     "Certificate": "gradine.certificate",
-    "Fit": "gradine.learn",
-    "LearnConfig": "gradine.learn",
+    "Fit": "gradine.fit",
+    "LearnConfig": "gradine.fit",
     "Match": "gradine.score",
     "SculptConfig": "gradine.sculpt.config",
     "Status": "gradine.status",

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from gradine.certificate import Certificate, certify, relative_errors
 from gradine.examples import ArrayExamples, Examples, Split, Survey, make_split, survey, take
 from gradine.files import OutputError
+from gradine.fit import Fit, LearnConfig, figures_of
 from gradine.layer import AttentionLayer
 from gradine.progress import Listener
 from gradine.records import fingerprint, load_record, save_record
-from gradine.sculpt.config import SculptConfig
 from gradine.sculpt.fitting import FittingData
 from gradine.sculpt.pipeline import six_phases
 from gradine.sculpt.search import square
@@ -35,90 +35,6 @@ Method = Literal["auto", "exact", "sculpt"]
 BIAS_Z = 8.0  # a mean output this many standard errors from zero: the layer has biases
 LARGEST_OUTPUT = 1e10  # beyond, the polish mixes numbers of too different sizes
 RECORDS = "phases"
-
-
-@dataclass(frozen=True)
-class LearnConfig:
-    """Settings of a run; those of the six phases are in ``sculpt``."""
-
-    sculpt: SculptConfig = field(default_factory=SculptConfig)
-    #: Whether the layer has a constant coordinate (biases); None: decide from the data.
-    constant: bool | None = None
-    #: Examples kept away to choose between candidates, and to certify the answer.
-    validation_examples: int = 2000
-    certify_examples: int = 2000
-    #: Confidence of the certificate.
-    confidence: float = 0.99
-    #: An answer counts as learned if the certificate bounds the share of inputs whose relative
-    #: error exceeds the tolerance by this share.
-    share: float = 0.05
-    polished_tolerance: float = 1e-3
-    theorem_tolerance: float = 0.5  # what phase 6 alone is held to, when nothing is polished
-    #: Examples in a block; None: as many as fit a fixed piece of memory.
-    block_size: int | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """The answer of a run, and whether to believe it."""
-
-    status: Status
-    detail: str  #: what was measured, in words, where the status alone does not say it
-    layer: AttentionLayer | None  #: the learned layer; None unless it was verified
-    certificate: Certificate | None  #: None unless learned
-    phases: dict[str, Any]  #: results of the phases by name, in the order they ran
-    theorem: AttentionLayer | None  #: the answer of phase 6, before any polish; not verified
-    candidate: AttentionLayer | None  #: the last answer there was, verified or not
-    heads: int | None
-    held_out_error: float | None  #: median relative error of the candidate on held-out examples
-    examples_used: int
-    seconds: float  #: all phases, those of the run that was resumed too
-    seed: int
-    method: str
-    config: LearnConfig
-    survey: Survey
-
-    @property
-    def learned(self) -> bool:
-        return self.status.learned
-
-    @property
-    def reason(self) -> str:
-        """Why the run ended as it did, in one line."""
-        where = "" if self.learned else f"phase {self.status.phase}: "
-        return where + self.status.message + (f" ({self.detail})" if self.detail else "")
-
-    def to_dict(self) -> dict[str, Any]:
-        """What result.json holds, but for the versions."""
-        return {
-            "status": self.status.code,
-            "phase": self.status.phase,
-            "reason": self.reason,
-            "help": self.status.help,
-            "heads": self.heads,
-            "certificate": None if self.certificate is None else self.certificate.to_dict(),
-            "held_out_error": self.held_out_error,
-            "seconds": self.seconds,
-            "examples_used": self.examples_used,
-            "method": self.method,
-            "seed": self.seed,
-            "inputs": self.survey.kind,
-            "constant": None if self.candidate is None else self.candidate.constant,
-            "phases": {name: figures_of(result) for name, result in self.phases.items()},
-            "config": asdict(self.config),
-        }
-
-
-def figures_of(result: Any) -> dict[str, Any]:
-    """The figures of a phase result: its numbers, and its arrays of one dimension if short."""
-    figures = {}
-    for item in fields(result):
-        value = getattr(result, item.name)
-        if not isinstance(value, np.ndarray):
-            figures[item.name] = value
-        elif value.ndim == 1 and len(value) <= 100:
-            figures[item.name] = value.tolist()
-    return figures
 
 
 def learn(

@@ -11,8 +11,8 @@ import os
 from numpy.typing import ArrayLike
 
 from gradine.files import write_text
+from gradine.fit import Fit
 from gradine.layer import AttentionLayer
-from gradine.learn import Fit
 from gradine.report.page import page
 from gradine.report.story import tell
 from gradine.score import Match

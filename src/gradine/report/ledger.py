@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from gradine import __version__
-from gradine.learn import figures_of
+from gradine.fit import figures_of
 from gradine.report.draw import number
 from gradine.report.parts import facts, section, table
 from gradine.report.story import Story

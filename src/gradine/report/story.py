@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gradine.fit import Fit
 from gradine.layer import AttentionLayer
-from gradine.learn import Fit
 from gradine.score import Match, common_ground, compare
 
 __all__ = ["Estimate", "HeadPair", "Story", "tell"]
