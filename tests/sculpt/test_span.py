@@ -105,3 +105,14 @@ def test_an_open_count_is_settled_by_what_explains_fresh_examples(two_heads, mon
         monkeypatch.setattr("gradine.sculpt.count.plausible_counts", lambda *_, o=order: o)
         found = number_of_heads(two_heads.data, body, carved, proxy, None, two_heads.config, seed=0)
         assert found == (2, "trial")
+
+
+def test_one_head_is_believed_only_where_it_fits_exactly(one_head):
+    """With too little data for the hull, only the best-fitting point of many heads is apart."""
+    case = planted(plant(3, 8, 4.0, seed=0), 20_000, 3)
+    for instance, heads, how in ((one_head, 1, "spectrum"), (case, 3, "trial")):
+        carved = sculpt(instance.data, instance.sum, instance.config, None)
+        body = body_of(carved)
+        proxy = proxy_and_refine(instance.data, body, instance.config)
+        found = number_of_heads(instance.data, body, carved, proxy, None, instance.config, seed=0)
+        assert found == (heads, how)

@@ -49,7 +49,11 @@ def number_of_heads(
         raise NotLearned(Status.NO_GAP)
     likeliest = counts[0]
     gap = spectrum[likeliest] / max(spectrum[likeliest - 1], config.negligible)
-    if len(counts) == 1 and (gap > config.clear_gap or len(spectrum) < 3):
+    clear = len(counts) == 1 and gap > config.clear_gap
+    # The point that fits best is apart with any number of heads; one head fits exactly.
+    if likeliest == 1 and spectrum[0] > config.negligible:
+        clear = False
+    if clear or len(spectrum) < 3:
         return likeliest, "spectrum"
     trial = partial(_validation_error, data, body, carved, proxy, config, seed)
     errors: dict[int, float] = {}
