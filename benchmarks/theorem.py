@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -70,6 +71,7 @@ def _tell(row: Row, kind: str, seed: int, record: dict[str, Any]) -> None:
 def notes(summaries: list[dict[str, Any]], peer: PeerConfig, build: str) -> str:
     """What a reader has to know to read the table right."""
     load = max(summary["load"] for summary in summaries)
+    threads = os.environ.get("OMP_NUM_THREADS", "as many as cores")
     total = {
         name: sum(summary[name] for summary in summaries)
         for name in ("peers", "peers_solved", "peers_first_start", "controls", "controls_solved")
@@ -96,7 +98,8 @@ def notes(summaries: list[dict[str, Any]], peer: PeerConfig, build: str) -> str:
         f"{total['controls']} cases. Where it does, exact answers are no evidence for the six "
         "phases; what those reach is the refined sum, the count of heads, the agreement of "
         "chords and spectrum, and the theorem's own error.",
-        f"Build {build}. The busiest row ran at a load of {load:.1f} on the 2 cores"
+        f"Build {build}. Threads for linear algebra, ours and PyTorch's: {threads}. The busiest "
+        f"row ran at a load of {load:.1f} on the 2 cores"
         + (": other work was running, and times are too long." if load > 3 else "."),
     ]
     failures = [
