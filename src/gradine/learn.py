@@ -14,13 +14,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gradine.certificate import Certificate, certify, relative_errors
-from gradine.examples import ArrayExamples, Examples, Split, Survey, make_split, survey, take
+from gradine.examples import (
+    ArrayExamples,
+    Examples,
+    FittingData,
+    Split,
+    Survey,
+    make_split,
+    survey,
+    take,
+)
 from gradine.files import OutputError
 from gradine.fit import Fit, LearnConfig, figures_of
 from gradine.layer import AttentionLayer
 from gradine.progress import Listener
 from gradine.records import fingerprint, load_record, save_record
-from gradine.sculpt.fitting import FittingData
 from gradine.sculpt.pipeline import six_phases
 from gradine.sculpt.search import square
 from gradine.solvers.convex import SolverError

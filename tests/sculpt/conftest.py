@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from gradine.examples import ArrayExamples, make_split
+from gradine.examples import ArrayExamples, FittingData, make_split
 from gradine.inputs import plant, sample_inputs
 from gradine.layer import AttentionLayer
 from gradine.sculpt.config import SculptConfig
-from gradine.sculpt.fitting import FittingData
 
 
 class Planted(NamedTuple):

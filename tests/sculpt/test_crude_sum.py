@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradine.examples import ArrayExamples, make_split
+from gradine.examples import ArrayExamples, FittingData, make_split
 from gradine.inputs import plant, sample_inputs
 from gradine.layer import AttentionLayer
 from gradine.sculpt.config import SculptConfig
 from gradine.sculpt.crude_sum import crude_sum
-from gradine.sculpt.fitting import FittingData
 from gradine.status import NotLearned, Status
 from tests.sculpt.conftest import planted
 

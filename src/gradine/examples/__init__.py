@@ -1,5 +1,6 @@
 """Where (X, Y) comes from, always in blocks; what it looks like; what is kept for testing."""
 
+from gradine.examples.fitting import FittingData, append_constant
 from gradine.examples.source import (
     ArrayExamples,
     Examples,
@@ -13,10 +14,12 @@ from gradine.examples.survey import Survey, survey
 __all__ = [
     "ArrayExamples",
     "Examples",
+    "FittingData",
     "FolderExamples",
     "NpzExamples",
     "Split",
     "Survey",
+    "append_constant",
     "make_split",
     "open_examples",
     "survey",

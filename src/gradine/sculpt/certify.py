@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.examples import FittingData
 from gradine.sculpt.body import affine_hull, count_heads, first_of_each, slab_normals
 from gradine.sculpt.config import SculptConfig
-from gradine.sculpt.fitting import FittingData
 from gradine.sculpt.results import Sculpted
 from gradine.solvers.convex import elastic_slack
 from gradine.solvers.simplex import affine_regression, simplex_regression

@@ -13,9 +13,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.examples import FittingData
 from gradine.sculpt.body import Body, affine_hull, plausible_counts
 from gradine.sculpt.config import SculptConfig
-from gradine.sculpt.fitting import FittingData
 from gradine.sculpt.polish import polish
 from gradine.sculpt.results import Proxy, Sculpted
 from gradine.sculpt.search import search_net

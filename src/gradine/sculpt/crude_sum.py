@@ -19,8 +19,8 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.examples import FittingData
 from gradine.sculpt.config import SculptConfig
-from gradine.sculpt.fitting import FittingData
 from gradine.sculpt.results import CrudeSum
 from gradine.status import NotLearned, Status
 

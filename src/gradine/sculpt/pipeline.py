@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.examples import FittingData
 from gradine.sculpt.body import Body, slab_normals
 from gradine.sculpt.certify import sculpt
 from gradine.sculpt.config import SculptConfig
 from gradine.sculpt.count import number_of_heads
 from gradine.sculpt.crude_sum import crude_sum
-from gradine.sculpt.fitting import FittingData
 from gradine.sculpt.polish import polish
 from gradine.sculpt.proxy import proxy_and_refine
 from gradine.sculpt.results import CrudeSum, Polished, Proxy, Sculpted, Searched, Span

@@ -10,8 +10,8 @@ import time
 
 import numpy as np
 
+from gradine.examples import FittingData
 from gradine.sculpt.config import SculptConfig
-from gradine.sculpt.fitting import FittingData
 from gradine.sculpt.results import Polished, Searched
 from gradine.sculpt.search import relative_error, square
 from gradine.solvers.levenberg import levenberg_marquardt

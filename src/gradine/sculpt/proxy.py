@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.examples import FittingData
 from gradine.sculpt.body import Body, first_of_each
 from gradine.sculpt.config import SculptConfig
-from gradine.sculpt.fitting import FittingData
 from gradine.sculpt.results import Proxy
 from gradine.solvers.convex import minimum_norm_point
 from gradine.solvers.least_squares import trimmed_least_squares

@@ -16,9 +16,9 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.examples import FittingData
 from gradine.layer import attention_features
 from gradine.sculpt.config import SculptConfig
-from gradine.sculpt.fitting import FittingData
 from gradine.sculpt.results import Searched, Span
 from gradine.solvers.least_squares import solve_projections
 

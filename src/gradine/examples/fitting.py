@@ -1,4 +1,4 @@
-"""The examples as the six phases see them: tokens complete, held-out examples out of sight."""
+"""The examples as a learner sees them: tokens complete, held-out examples out of sight."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.engine import choose_block_size, reduce_blocks
-from gradine.examples import Examples, Split, take
+from gradine.examples.source import Examples
+from gradine.examples.split import Split, take
 
 __all__ = ["FittingData", "append_constant"]
 
