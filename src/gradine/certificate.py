@@ -17,11 +17,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Certificate", "certify", "clopper_pearson", "relative_errors"]
+__all__ = ["Certificate", "HeadBars", "certify", "clopper_pearson", "relative_errors"]
 
 Array = NDArray[np.float64]
 
 EPS_GRID = (*(float(f"{step}e{power}") for power in range(-15, 0) for step in (1, 2, 5)), 1.0)
+
+
+@dataclass(frozen=True)
+class HeadBars:
+    """What local identifiability adds: how far label noise may have moved each head."""
+
+    noise: float  #: of the labels, relative RMS; rounding where there is none
+    theta: tuple[float, ...]  #: relative standard error of each Theta_i
+    w: tuple[float, ...]  #: relative standard error of each W_i
+    condition: float  #: largest over smallest singular value of the Jacobian at the answer
 
 
 @dataclass(frozen=True)
@@ -34,6 +44,7 @@ class Certificate:
     p: tuple[float, ...]
     median_error: float
     largest_error: float
+    bars: HeadBars | None = None  #: error bars of the heads, where the learner gives them
 
     def eps_at(self, p: float) -> float:
         """The smallest eps of the curve above which at most a fraction ``p`` of inputs errs."""
@@ -76,7 +87,7 @@ def clopper_pearson(exceeding: int, examples: int, delta: float) -> float:
     return float(betaincinv(exceeding + 1, examples - exceeding, 1.0 - delta))
 
 
-def certify(errors: Array, confidence: float = 0.99) -> Certificate:
+def certify(errors: Array, confidence: float = 0.99, bars: HeadBars | None = None) -> Certificate:
     """The certificate that relative errors of held-out examples support.
 
     >>> certify(np.full(1000, 1e-12)).sentence()
@@ -97,4 +108,5 @@ def certify(errors: Array, confidence: float = 0.99) -> Certificate:
         p=bounds,
         median_error=float(np.median(errors)),
         largest_error=float(np.max(errors)),
+        bars=bars,
     )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradine.certificate import Certificate
+from gradine.exact.config import ExactConfig
 from gradine.examples import Survey
 from gradine.layer import AttentionLayer
 from gradine.sculpt.config import SculptConfig
@@ -18,14 +19,17 @@ __all__ = ["Fit", "LearnConfig", "figures_of"]
 
 @dataclass(frozen=True)
 class LearnConfig:
-    """Settings of a run; those of the six phases are in ``sculpt``."""
+    """Settings of a run; those of the learners are in ``sculpt`` and ``exact``."""
 
     sculpt: SculptConfig = field(default_factory=SculptConfig)
+    exact: ExactConfig = field(default_factory=ExactConfig)
     #: Whether the layer has a constant coordinate (biases); None: decide from the data.
     constant: bool | None = None
     #: Examples kept away to choose between candidates, and to certify the answer.
     validation_examples: int = 2000
     certify_examples: int = 2000
+    #: The largest share of all examples that either of these may take.
+    held_out_share: float = 0.2
     #: Confidence of the certificate.
     confidence: float = 0.99
     #: An answer counts as learned if the certificate bounds the share of inputs whose relative

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from array_api_compat import is_torch_array
 from numpy.typing import ArrayLike, NDArray
 
+from gradine import kernels
 from gradine.layer_file import read_layer, write_layer
 
 __all__ = ["AttentionLayer", "attention_features", "softmax"]
@@ -27,11 +30,7 @@ def softmax(logits: ArrayLike) -> Array:
     >>> softmax([[0.0, 0.0], [1000.0, 0.0]]).tolist()
     [[0.5, 0.5], [1.0, 0.0]]
     """
-    logits = np.asarray(logits, dtype=np.float64)
-    weights = logits - logits.max(axis=-1, keepdims=True)
-    np.exp(weights, out=weights)
-    weights /= weights.sum(axis=-1, keepdims=True)
-    return weights
+    return kernels.softmax(np.asarray(logits, dtype=np.float64))
 
 
 def attention_features(X: Array, theta: Array) -> Array:
@@ -45,21 +44,8 @@ def attention_features(X: Array, theta: Array) -> Array:
     (5, 2, 4, 3)
     """
     n, k, width = X.shape
-    weights = _attention(X, _side_by_side(theta))
-    return (weights @ X).reshape(n, k, len(theta), width).swapaxes(1, 2)
-
-
-def _side_by_side(theta: Array) -> Array:
-    """All heads as one D x (m D) matrix: one large product instead of m small ones."""
-    heads, width, _ = theta.shape
-    return theta.transpose(1, 0, 2).reshape(width, heads * width)
-
-
-def _attention(X: Array, side_by_side: Array) -> Array:
-    """Attention weights (n, k * m, k); row r * m + i is what head i gives for query r."""
-    n, k, width = X.shape
-    queries = (X.reshape(n * k, width) @ side_by_side).reshape(n, -1, width)
-    return softmax(queries @ X.swapaxes(1, 2))
+    features = kernels.features_of(X, kernels.attend(X, theta))
+    return features.reshape(n, k, len(theta), width).swapaxes(1, 2)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,30 +112,34 @@ class AttentionLayer:
         per_head = self.width * self.dim + self.dim * self.out_dim
         return self.n_heads * per_head + (self.out_dim if self.constant else 0)
 
-    def __call__(self, X: ArrayLike) -> Array:
+    def __call__(self, X: Any) -> Any:
         """F(X): (n, k, d) to (n, k, d_out), or one sequence (k, d) to (k, d_out).
 
-        Tokens may come with D coordinates, or with D - 1: then a constant 1 is appended.
+        Tokens may come with D coordinates, or with D - 1: then a constant 1 is appended. A torch
+        tensor gives a tensor of its type, computed on its device; all else gives float64 numpy.
         """
         tokens, single = self._tokens(X)
         n, k, _ = tokens.shape
-        mix, project = _side_by_side(self.theta), self.w.reshape(-1, self.out_dim)
-        Y = np.empty((n, k, self.out_dim))
+        theta = kernels.like(self.theta, tokens)
+        project = kernels.like(self.w.reshape(-1, self.out_dim), tokens)
+        xp = kernels.namespace(tokens)
+        blocks = []
         for start, stop in self._blocks(n, k):
             block = tokens[start:stop]
-            features = (_attention(block, mix) @ block).reshape(-1, self.n_heads * self.width)
-            Y[start:stop] = (features @ project).reshape(-1, k, self.out_dim)
+            features = kernels.features_of(block, kernels.attend(block, theta))
+            blocks.append(xp.reshape(features @ project, (stop - start, k, self.out_dim)))
+        Y = xp.concat(blocks)
         return Y[0] if single else Y
 
-    def attention(self, X: ArrayLike) -> Array:
+    def attention(self, X: Any) -> Any:
         """The attention weights of every head: (n, m, k, k), or (m, k, k) for one sequence."""
         tokens, single = self._tokens(X)
         n, k, _ = tokens.shape
-        mix = _side_by_side(self.theta)
-        weights = np.empty((n, self.n_heads, k, k))
-        for start, stop in self._blocks(n, k):
-            block = _attention(tokens[start:stop], mix)
-            weights[start:stop] = block.reshape(-1, k, self.n_heads, k).swapaxes(1, 2)
+        theta, xp = kernels.like(self.theta, tokens), kernels.namespace(tokens)
+        weights = xp.concat(
+            [kernels.attend(tokens[start:stop], theta) for start, stop in self._blocks(n, k)]
+        )
+        weights = xp.permute_dims(xp.reshape(weights, (n, k, self.n_heads, k)), (0, 2, 1, 3))
         return weights[0] if single else weights
 
     def canonical(self) -> AttentionLayer:
@@ -196,16 +186,17 @@ class AttentionLayer:
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 
-    def _tokens(self, X: ArrayLike) -> tuple[Array, bool]:
-        """X as contiguous (n, k, D) tokens, and whether it was a single sequence."""
-        tokens = np.ascontiguousarray(X, dtype=np.float64)
+    def _tokens(self, X: Any) -> tuple[Any, bool]:
+        """X as (n, k, D) tokens, and whether it was a single sequence."""
+        tokens = X if is_torch_array(X) else np.ascontiguousarray(X, dtype=np.float64)
         if tokens.ndim not in (2, 3) or tokens.shape[-2] == 0:
             raise ValueError(f"X has shape {tokens.shape}; expected (n, k, d) or (k, d)")
         single = tokens.ndim == 2
         if single:
             tokens = tokens[None]
         if tokens.shape[-1] == self.width - 1:
-            tokens = np.concatenate([tokens, np.ones((*tokens.shape[:-1], 1))], axis=-1)
+            xp = kernels.namespace(tokens)
+            tokens = xp.concat([tokens, xp.ones_like(tokens[..., :1])], axis=-1)
         elif tokens.shape[-1] != self.width:
             raise ValueError(
                 f"X has tokens of {tokens.shape[-1]} coordinates; "
@@ -217,7 +208,7 @@ class AttentionLayer:
         """Ranges of examples whose temporaries (queries, logits, weights) fit in BLOCK_BYTES."""
         per_example = 8 * self.n_heads * k * (2 * self.width + 3 * k)
         size = max(1, BLOCK_BYTES // per_example)
-        return [(start, min(start + size, n)) for start in range(0, n, size)]
+        return [(start, min(start + size, n)) for start in range(0, max(n, 1), size)]
 
 
 def _finite_3d(name: str, value: ArrayLike) -> Array:

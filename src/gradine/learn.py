@@ -6,14 +6,17 @@ import math
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from gradine.certificate import Certificate, certify, relative_errors
+from gradine.certificate import Certificate, HeadBars, certify, relative_errors
+from gradine.exact.heads import unknowns
+from gradine.exact.pipeline import learn_exactly
+from gradine.exact.results import Identified
 from gradine.examples import (
     ArrayExamples,
     Examples,
@@ -42,12 +45,22 @@ Method = Literal["auto", "exact", "sculpt"]
 
 BIAS_Z = 8.0  # a mean output this many standard errors from zero: the layer has biases
 LARGEST_OUTPUT = 1e10  # beyond, the polish mixes numbers of too different sizes
+NOISE_SLACK = 1.25  # held-out error over estimated noise: relative errors weigh small outputs more
 RECORDS = "phases"
+
+#: The learners that a method tries in turn.
+LEARNERS: dict[str, tuple[str, ...]] = {
+    "auto": ("exact", "sculpt"),
+    "exact": ("exact",),
+    "sculpt": ("sculpt",),
+}
+#: Endings after which the next learner is tried: the first one may have lost its way.
+SECOND_CHANCE = (Status.NOT_REALIZABLE, Status.NOT_VERIFIED)
 
 
 def learn(
-    X: ArrayLike,
-    Y: ArrayLike,
+    X: Any,
+    Y: Any,
     heads: int | Literal["auto"] = "auto",
     method: Method = "auto",
     seed: int = 0,
@@ -57,7 +70,8 @@ def learn(
 ) -> Fit:
     """Learn the heads of an attention layer from examples.
 
-    ``X`` (n, k, d) are token sequences and ``Y`` (n, k, d_out) what the layer made of them. A run
+    ``X`` (n, k, d) are token sequences and ``Y`` (n, k, d_out) what the layer made of them; for
+    torch tensors the exact learner computes in torch, on their device. A run
     that does not succeed returns a `Fit` whose status says why; only input that makes no sense
     raises ``ValueError``.
 
@@ -68,9 +82,8 @@ def learn(
     >>> fit.status.code, fit.layer
     ('learned', AttentionLayer(heads=1, dim=6, out_dim=6, constant=False))
     """
-    return learn_examples(
-        ArrayExamples(X, Y), heads, method, seed, config=config, listener=listener
-    )
+    examples = ArrayExamples(X, Y)
+    return learn_examples(examples, heads, method, seed, config=config, listener=listener)
 
 
 def learn_examples(
@@ -98,6 +111,7 @@ def learn_examples(
         examples.n,
         validation=config.validation_examples,
         certify=config.certify_examples,
+        largest_share=config.held_out_share,
         seed=seed,
     )
     seen = survey(
@@ -108,51 +122,124 @@ def learn_examples(
     )
     listener.phase_ended("survey", {"inputs": seen.kind, "examples": seen.n}, False)
     data = _fitting_data(examples, split, seen, config, listener)
-    _check_examples(data, seen, wanted)
+    _check_size(data, seen)
+    objections = {
+        name: objection(data, seen, wanted, config) for name, objection in OBJECTIONS.items()
+    }
+    names = LEARNERS[method]
+    if objections[names[0]]:
+        raise ValueError(f"{examples.name}: {objections[names[0]]}")
     phases: dict[str, Any] = {}
     recalled: list[float] = []  # seconds that phases took in the run that is resumed
-    key = _run_key(seen, wanted, seed, config)
+    key = _run_key(seen, wanted, method, seed, config)
     run = _runner(phases, recalled, data, listener, records, resume, key)
-    try:
-        answer = six_phases(data, wanted, config.sculpt, seed, run)
-        ending: NotLearned | None = None
-    except NotLearned as stopped:
-        answer, ending = None, stopped
-    except SolverError as stopped:
-        answer, ending = None, NotLearned(Status.NO_BODY, str(stopped))
-
-    def layer_of(result: Any) -> AttentionLayer | None:
-        if result is None:
-            return None
-        return AttentionLayer(square(result.theta, data.width), result.w, data.constant).canonical()
-
-    candidate = layer_of(answer)
-    status, detail, certificate, error = _verdict(candidate, ending, data, config)
+    request = _Request(data, seen.kind, wanted, config, seed, run)
+    ended = _Ended(names[0], None, NotLearned(Status.NOT_VERIFIED))
+    verdict = _Verdict(Status.NOT_VERIFIED)
+    for name in names:
+        if objections[name]:
+            continue
+        latest = RUNS[name](request)
+        judged = _verdict(latest, data, config)
+        if name == names[0] or judged.status.learned:
+            ended, verdict = latest, judged
+        if judged.status not in SECOND_CHANCE:
+            break
+    candidate = ended.layer
     return Fit(
-        status=status,
-        detail=detail,
-        layer=candidate if status.learned else None,
-        certificate=certificate,
+        status=verdict.status,
+        detail=verdict.detail,
+        layer=candidate if verdict.status.learned else None,
+        certificate=verdict.certificate,
         phases=phases,
-        theorem=layer_of(phases.get("search")),
+        theorem=_layer_of(data, phases.get("search")),
         candidate=candidate,
         heads=None if candidate is None else candidate.n_heads,
-        held_out_error=error,
+        held_out_error=verdict.error,
         examples_used=examples.n,
         seconds=time.perf_counter() - began + sum(recalled),
         seed=seed,
-        method="sculpt",
+        method=ended.method,
         config=config,
         survey=seen,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Request:
+    """What a learner is given."""
+
+    data: FittingData
+    kind: str
+    heads: int | None
+    config: LearnConfig
+    seed: int
+    run: Callable[[str, type[Any], Callable[[], Any]], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class _Ended:
+    """What a learner gives back: a layer to be verified, or why there is none to believe."""
+
+    method: str
+    layer: AttentionLayer | None
+    ending: NotLearned | None = None
+    identified: Identified | None = None
+    noisy: bool = False  #: the residual is taken for noise of the labels
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class _Verdict:
+    status: Status
+    detail: str = ""
+    certificate: Certificate | None = None
+    error: float | None = None
+
+
+def _run_exact(request: _Request) -> _Ended:
+    data, config = request.data, request.config
+    try:
+        answer = learn_exactly(
+            data,
+            request.kind,
+            request.heads,
+            config.exact,
+            request.seed,
+            request.run,
+            like=data.examples.like,
+        )
+    except NotLearned as stopped:
+        return _Ended("exact", None, stopped)
+    noisy = not answer.fit.exact
+    layer = _layer_of(data, answer.fit)
+    return _Ended("exact", layer, answer.ending, answer.identified, noisy, answer.note)
+
+
+def _run_sculpt(request: _Request) -> _Ended:
+    data, config = request.data, request.config
+    try:
+        answer = six_phases(data, request.heads, config.sculpt, request.seed, request.run)
+    except NotLearned as stopped:
+        return _Ended("sculpt", None, stopped)
+    except SolverError as stopped:
+        return _Ended("sculpt", None, NotLearned(Status.NO_BODY, str(stopped)))
+    return _Ended("sculpt", _layer_of(data, answer))
+
+
+def _layer_of(data: FittingData, result: Any) -> AttentionLayer | None:
+    """The layer of a phase result that has heads."""
+    if result is None:
+        return None
+    return AttentionLayer(square(result.theta, data.width), result.w, data.constant).canonical()
 
 
 def _check_request(
     examples: Examples, heads: int | str, method: str, seed: int, config: LearnConfig
 ) -> int | None:
     """The number of heads, None for auto; ``ValueError`` for what cannot be asked."""
-    if method not in ("auto", "sculpt"):
-        raise ValueError(f"method is {method!r}; expected 'auto' or 'sculpt'")
+    if method not in LEARNERS:
+        raise ValueError(f"method is {method!r}; expected {', '.join(map(repr, LEARNERS))}")
     if not 0.0 < config.confidence < 1.0:
         raise ValueError(f"confidence is {config.confidence}; expected between 0 and 1")
     for name in ("validation_examples", "certify_examples"):
@@ -190,37 +277,63 @@ def _fitting_data(
     )
 
 
-def _check_examples(data: FittingData, seen: Survey, heads: int | None) -> None:
-    """Refuse inputs that the six phases cannot work with."""
-    name, m = data.examples.name, heads or 1
+def _check_size(data: FittingData, seen: Survey) -> None:
+    size = float(np.sqrt(np.sum(seen.y_second)))
+    if size > LARGEST_OUTPUT or 0.0 < size < 1.0 / LARGEST_OUTPUT:
+        raise ValueError(
+            f"{data.examples.name}: outputs have size {size:.1g}; expected between "
+            f"{1 / LARGEST_OUTPUT:g} and {LARGEST_OUTPUT:g} (scale Y)"
+        )
+
+
+def _sculpt_objection(
+    data: FittingData, seen: Survey, heads: int | None, config: LearnConfig
+) -> str:
+    """Why the six phases cannot work with these examples; empty if they can."""
+    m = heads or 1
     per_head = data.unknowns + data.width * data.out_dim
     bound = math.ceil(m * per_head / (data.seq_len * data.out_dim))
     needed = max(bound, math.ceil(1.5 * data.unknowns / (data.seq_len * (data.seq_len - 1))))
     if data.split.n_fit < needed:
-        total = math.ceil(needed / 0.6)  # up to two fifths are held out
-        raise ValueError(
-            f"{name}: n = {data.examples.n} is too few examples for the unknowns; "
-            f"{m} head{'s' if m > 1 else ''} at dim {data.dim} need at least {total}, "
-            "and the six phases usually thousands"
-        )
-    size = float(np.sqrt(np.sum(seen.y_second)))
-    if size > LARGEST_OUTPUT or 0.0 < size < 1.0 / LARGEST_OUTPUT:
-        raise ValueError(
-            f"{name}: outputs have size {size:.1g}; expected between {1 / LARGEST_OUTPUT:g} and "
-            f"{LARGEST_OUTPUT:g} (scale Y)"
-        )
+        return _too_few(data, m, needed, ", and the six phases usually thousands")
     if seen.kind == "other":
-        raise ValueError(
-            f"{name}: X is neither uniform on +-1 nor near standard Gaussian; "
+        return (
+            "X is neither uniform on +-1 nor near standard Gaussian; "
             "the six phases need one of these"
         )
+    return ""
 
 
-def _run_key(seen: Survey, heads: int | None, seed: int, config: LearnConfig) -> str:
+def _exact_objection(
+    data: FittingData, seen: Survey, heads: int | None, config: LearnConfig
+) -> str:
+    """Why variable projection cannot work with these examples; empty if it can."""
+    rank = config.exact.rank
+    if rank is not None and not 1 <= rank <= data.dim:
+        return f"rank is {rank}; expected between 1 and {data.dim}, the dimension of a token"
+    m = heads or 1
+    least = unknowns(m, data.width, data.dim, data.out_dim, 1 if rank is None else rank)
+    needed = math.ceil(least / (data.seq_len * data.out_dim))
+    return _too_few(data, m, needed, "") if data.split.n_fit < needed else ""
+
+
+def _too_few(data: FittingData, heads: int, needed: int, more: str) -> str:
+    total = math.ceil(needed * data.examples.n / max(data.split.n_fit, 1))
+    return (
+        f"n = {data.examples.n} is too few examples for the unknowns; {heads} "
+        f"head{'s' if heads > 1 else ''} at dim {data.dim} need at least {total}{more}"
+    )
+
+
+OBJECTIONS = {"exact": _exact_objection, "sculpt": _sculpt_objection}
+RUNS: dict[str, Callable[[_Request], _Ended]] = {"exact": _run_exact, "sculpt": _run_sculpt}
+
+
+def _run_key(seen: Survey, heads: int | None, method: str, seed: int, config: LearnConfig) -> str:
     """What a phase result depends on: the data (by all its moments), the request, the settings."""
     from gradine import __version__
 
-    settings = [heads, seed, asdict(config), __version__, seen.n, seen.seq_len]
+    settings = [heads, method, seed, asdict(config), __version__, seen.n, seen.seq_len]
     moments = [seen.x_mean, seen.x_variance, seen.x_fourth, seen.y_mean, seen.y_second]
     return fingerprint(settings, *moments)
 
@@ -261,27 +374,50 @@ def _runner(
     return run
 
 
-def _verdict(
-    candidate: AttentionLayer | None,
-    ending: NotLearned | None,
-    data: FittingData,
-    config: LearnConfig,
-) -> tuple[Status, str, Certificate | None, float | None]:
+def _verdict(ended: _Ended, data: FittingData, config: LearnConfig) -> _Verdict:
     """Certify on examples that took no part in fitting; nothing else is called learned."""
-    if candidate is None:
-        assert ending is not None
-        return ending.status, ending.detail, None, None
+    if ended.layer is None:
+        assert ended.ending is not None
+        return _Verdict(ended.ending.status, ended.ending.detail)
     X, Y = take(data.examples, data.split.certify)
-    errors = relative_errors(candidate(data.tokens(X)), Y)
-    certificate = certify(errors, config.confidence)
-    tolerance = config.polished_tolerance if config.sculpt.polish else config.theorem_tolerance
+    errors = relative_errors(ended.layer(data.tokens(X)), Y)
+    certificate = certify(errors, config.confidence, _bars(ended.identified))
+    median = certificate.median_error
+    if ended.ending is not None:
+        return _Verdict(ended.ending.status, ended.ending.detail, None, median)
     least = math.ceil(
         math.log((1.0 - config.confidence) / len(certificate.p)) / math.log1p(-config.share)
     )
     if len(errors) < least:
         detail = f"{len(errors)} are held out; a share of {config.share:g} takes {least}"
-        return Status.TOO_FEW_HELD_OUT, detail, None, certificate.median_error
+        return _Verdict(Status.TOO_FEW_HELD_OUT, detail, None, median)
+    if ended.noisy and ended.identified is not None:
+        return _noisy_verdict(ended.identified, errors, certificate)
+    tolerance = config.polished_tolerance
+    if ended.method == "sculpt" and not config.sculpt.polish:
+        tolerance = config.theorem_tolerance
     if certificate.eps_at(config.share) <= tolerance:
-        return Status.LEARNED, "", certificate, certificate.median_error
-    detail = f"median relative error {certificate.median_error:.2g}, tolerance {tolerance:g}"
-    return Status.NOT_VERIFIED, detail, None, certificate.median_error
+        return _Verdict(Status.LEARNED, ended.note, certificate, median)
+    detail = f"median relative error {median:.2g}, tolerance {tolerance:g}"
+    return _Verdict(Status.NOT_VERIFIED, detail, None, median)
+
+
+def _noisy_verdict(identified: Identified, errors: Array, certificate: Certificate) -> _Verdict:
+    """Held-out examples must err by the noise that fitting found, and no more."""
+    noise, error = identified.noise, float(np.sqrt(np.mean(errors**2)))
+    detail = f"noise {noise:.2g} of the outputs, heads known to {identified.theta_bars.max():.2g}"
+    if error <= NOISE_SLACK * noise:
+        return _Verdict(Status.LEARNED_UP_TO_NOISE, detail, certificate, certificate.median_error)
+    detail = f"held-out error {error:.2g}, but the noise is {noise:.2g}"
+    return _Verdict(Status.NOT_VERIFIED, detail, None, certificate.median_error)
+
+
+def _bars(identified: Identified | None) -> HeadBars | None:
+    if identified is None:
+        return None
+    return HeadBars(
+        noise=identified.noise,
+        theta=tuple(identified.theta_bars.tolist()),
+        w=tuple(identified.w_bars.tolist()),
+        condition=identified.condition,
+    )

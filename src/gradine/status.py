@@ -20,6 +20,11 @@ class Status(Enum):
     """The ways a run can end. ``phase`` names where, ``message`` why, ``help`` what to try."""
 
     LEARNED = _Ending("verify", "learned, and verified on examples kept away from fitting", "")
+    LEARNED_UP_TO_NOISE = _Ending(
+        "verify",
+        "learned up to the noise of the labels, and verified on examples kept away from fitting",
+        "give more examples for smaller error bars",
+    )
     SUM_NEAR_ZERO = _Ending(
         "crude_sum",
         "the projection matrices sum to nearly zero, so no attention pattern can be certified",
@@ -76,6 +81,23 @@ class Status(Enum):
         "the number of heads cannot be read off the convex body: its spectrum has no gap",
         "give the number of heads, or more examples",
     )
+    NOTHING_TO_SEE = _Ending(
+        "fit",
+        "all outputs are zero: no head can be seen",
+        "give examples of a layer whose outputs are not zero",
+    )
+    NOT_REALIZABLE = _Ending(
+        "fit",
+        "not realizable with so many heads: their best fit leaves what is no noise, or every start "
+        "ended in a local minimum",
+        "let the heads be counted (auto); give more examples; check that the labels come from an "
+        "attention layer",
+    )
+    TOO_NOISY = _Ending(
+        "identify",
+        "the labels are too noisy for so few examples: the heads are not determined",
+        "give more examples, or labels with less noise",
+    )
     TOO_FEW_HELD_OUT = _Ending(
         "verify",
         "too few examples were kept away from fitting to certify anything",
@@ -95,7 +117,7 @@ class Status(Enum):
 
     @property
     def learned(self) -> bool:
-        return self is Status.LEARNED
+        return self in (Status.LEARNED, Status.LEARNED_UP_TO_NOISE)
 
     @property
     def phase(self) -> str:

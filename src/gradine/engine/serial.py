@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BlockSource", "choose_block_size", "reduce_blocks"]
+__all__ = ["BlockSource", "choose_block_size", "free_memory", "reduce_blocks"]
 
 Array = NDArray[np.float64]
 Partial = TypeVar("Partial")
@@ -73,6 +74,14 @@ def _partial_results(
     for start in range(0, examples.n, block_size):
         stop = min(start + block_size, examples.n)
         yield stop, kernel(*examples.block(start, stop), start)
+
+
+def free_memory() -> int:
+    """Bytes of memory that nobody uses just now; two GiB where the system does not tell."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 2**31
 
 
 def choose_block_size(examples: BlockSource, memory_bytes: int = BLOCK_BYTES) -> int:

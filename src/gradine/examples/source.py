@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from array_api_compat import is_torch_array
+from numpy.typing import NDArray
 
 from gradine.examples.stored import LoadedArray, Rows, check_numeric, open_npy, open_npz_member
 
@@ -22,6 +24,9 @@ class Examples:
     Whatever the source, ``block(start, stop)`` gives contiguous float64 arrays, and nothing
     outside the block is held in memory on its account. ``name`` says where the examples are.
     """
+
+    #: An array of the library and device that should do the arithmetic; None: numpy.
+    like: Any = None
 
     def __init__(self, name: str, X: Rows, Y: Rows) -> None:
         self.name = name
@@ -63,8 +68,9 @@ class ArrayExamples(Examples):
     ArrayExamples('arrays', n=5, seq_len=3, dim=2, out_dim=1)
     """
 
-    def __init__(self, X: ArrayLike, Y: ArrayLike) -> None:
+    def __init__(self, X: Any, Y: Any) -> None:
         super().__init__("arrays", _in_memory("X", X), _in_memory("Y", Y))
+        self.like = X if is_torch_array(X) else None
 
 
 class FolderExamples(Examples):
@@ -115,8 +121,8 @@ def open_examples(path: str | os.PathLike[str]) -> Examples:
     return FolderExamples(path) if Path(path).is_dir() else NpzExamples(path)
 
 
-def _in_memory(label: str, value: ArrayLike) -> LoadedArray:
-    array = np.asarray(value)
+def _in_memory(label: str, value: Any) -> LoadedArray:
+    array = np.asarray(value.detach().cpu() if is_torch_array(value) else value)
     try:
         check_numeric(array.dtype)
     except ValueError as error:

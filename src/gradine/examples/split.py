@@ -16,8 +16,6 @@ __all__ = ["Split", "make_split", "take"]
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-LARGEST_SHARE = 5  # no held-out set takes more than one example in this many
-
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -57,8 +55,15 @@ class Split:
         return np.flatnonzero(usable)
 
 
-def make_split(n: int, *, validation: int = 2000, certify: int = 2000, seed: int = 0) -> Split:
-    """Draw the held-out examples at random; neither set takes more than a fifth of all.
+def make_split(
+    n: int,
+    *,
+    validation: int = 2000,
+    certify: int = 2000,
+    largest_share: float = 0.2,
+    seed: int = 0,
+) -> Split:
+    """Draw the held-out examples at random; neither set takes more than ``largest_share`` of all.
 
     >>> split = make_split(100, validation=10, certify=50)
     >>> len(split.validation), len(split.certify), split.n_fit
@@ -67,8 +72,14 @@ def make_split(n: int, *, validation: int = 2000, certify: int = 2000, seed: int
     for name, value, least in (("n", n, 1), ("validation", validation, 0), ("certify", certify, 0)):
         if value < least:
             raise ValueError(f"{name} is {value}; expected at least {least}")
-    validation = min(validation, n // LARGEST_SHARE)
-    certify = min(certify, n // LARGEST_SHARE)
+    if not 0.0 < largest_share < 1.0:
+        raise ValueError(f"largest_share is {largest_share}; expected between 0 and 1")
+    most = int(largest_share * n + 1e-9)
+    validation, certify = min(validation, most), min(certify, most)
+    if validation + certify >= n:
+        raise ValueError(
+            f"{validation + certify} of {n} examples are held out: none is left to fit"
+        )
     chosen = np.random.default_rng(seed).choice(n, validation + certify, replace=False)
     return Split(n, np.sort(chosen[:validation]), np.sort(chosen[validation:]), seed)
 

@@ -1,0 +1,79 @@
+"""Every constant of the exact learner, with the reason for its default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gradine.exact.mixing import MixConfig
+from gradine.exact.moments import MomentConfig
+
+__all__ = ["ExactConfig"]
+
+
+@dataclass(frozen=True)
+class ExactConfig:
+    """Settings of the exact learner (`python -m benchmarks.exact` prints what they reach)."""
+
+    moments: MomentConfig = field(default_factory=MomentConfig)
+    mixing: MixConfig = field(default_factory=MixConfig)
+    #: Rank of every Theta_i and W_i; None: full, or what the data say where they are too few for
+    #: full heads.
+    rank: int | None = None
+    #: Examples that a fit sees, in multiples of the counting bound: more make each step dearer
+    #: and the steps hardly fewer.
+    examples_per_bound: float = 8.0
+    #: The most of the free memory that examples under fit and their attention may occupy.
+    memory_share: float = 0.3
+    #: Entries of a random start have this standard deviation times 1/dim: small, so that no head
+    #: is committed to anything; not zero, where all heads are the same.
+    start_scale: float = 0.3
+    #: Starts that are tried before a fit with so many heads is given up.
+    starts: int = 4
+    #: The same while heads are being counted: most of those fits are there to fail.
+    counting_starts: int = 2
+    #: Equations for each unknown below which the first start already has penalties: with fewer,
+    #: wrong heads can explain the examples nearly as well as the true ones.
+    plenty: float = 2.5
+    #: The penalties of an annealed start fall from this ridge on W, and this decay of Theta, to a
+    #: ten-thousandth, ``penalty_levels`` times evenly.
+    first_ridge: float = 1.0
+    first_decay: float = 0.1
+    penalty_levels: int = 9
+    #: Steps at one level at most; it is over when three in a row lower the loss by less than this
+    #: share.
+    level_steps: int = 40
+    level_worthwhile: float = 2e-3
+    #: Low rank: penalties in units of the gradient's noise, one level after the other; most steps
+    #: of Adam at a level; and the share of every Theta_i that must lie in its largest singular
+    #: values, as many as the rank, for the heads to count as visible (it jumps from 0.84 to 0.99).
+    low_rank_levels: tuple[float, ...] = (1.0, 0.7, 0.5)
+    low_rank_steps: int = 1200
+    low_rank_share: float = 0.93
+    #: Steps without penalties, and products with the Jacobian in one of them.
+    steps: int = 80
+    products: int = 80
+    #: A start is over when four steps in a row lower the loss by less than this share: near the
+    #: heads each step lowers it tenfold, so this is a floor or a trap.
+    worthwhile: float = 0.02
+    #: A relative RMS residual below this is rounding, of single-precision labels at worst.
+    exact_residual: float = 1e-6
+    #: Two starts whose misfits agree to this share have found the same floor: noise, not chance.
+    same_floor: float = 0.01
+    #: Most heads that are tried when they have to be counted.
+    most_heads: int = 64
+    #: The moments are asked for the number of heads only with as many examples as this.
+    spectrum_examples: int = 2000
+    #: Trust a count of the moments, and do not try one head fewer, from this confidence on.
+    sure: float = 0.9
+    #: One more head must lower the held-out error by so many standard errors, and by this share,
+    #: to be believed.
+    significance: float = 4.0
+    least_gain: float = 0.005
+    #: Simulated noises, of which error bars are the mean effect; one where there is no noise.
+    bar_samples: int = 8
+    #: Error bars of the heads (relative) up to which a noisy answer counts as learned.
+    largest_bar: float = 0.2
+    #: Noise (relative to the outputs) up to which a noisy answer counts as learned.
+    largest_noise: float = 0.7
+    #: Sizes of nested subsets at which the error is measured, for the report; 0 for none.
+    curve_points: int = 0

@@ -1,0 +1,77 @@
+"""How many heads: the number after which one more explains nothing more.
+
+Without noise the residual falls to rounding once there are enough heads, and one fewer leaves it
+orders of magnitude higher. With noise it falls to the noise; then held-out examples decide, by a
+paired comparison of two fits example by example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradine.exact.config import ExactConfig
+from gradine.exact.results import HeadFit
+
+__all__ = ["count_heads", "improves", "spare_heads"]
+
+Array = NDArray[np.float64]
+
+SPARE = 1e-3  # heads this near to another, or projections this small, are not heads of their own
+
+
+def count_heads(
+    fit: Callable[[int], HeadFit], first: int, most: int, sure: bool, config: ExactConfig
+) -> int:
+    """The smallest number of heads that explains as much as any more do.
+
+    ``fit`` gives the fit with so many heads (and remembers it), ``first`` is where to begin, and
+    ``sure`` says that one head fewer need not be tried where ``first`` is exact.
+    """
+    m, upper = first, most
+    lower = 1  # fewer than this have been seen not to do
+    while True:
+        here = fit(m)
+        if here.exact:
+            spare = spare_heads(here)
+            if m > lower and (spare or not sure):
+                m, sure = max(lower, m - max(spare, 1)), False
+                upper = min(upper, here.heads)
+                if fit(m).exact:
+                    continue
+                lower = m + 1
+                m = lower
+                sure = True
+                continue
+            return m
+        if m < upper and (fit(m + 1).exact or improves(here, fit(m + 1), config)):
+            m, lower, sure = m + 1, m + 1, True
+            continue
+        if m > lower and not improves(fit(m - 1), here, config):
+            m, upper = m - 1, m - 1
+            continue
+        return m
+
+
+def improves(fewer: HeadFit, more: HeadFit, config: ExactConfig) -> bool:
+    """Whether the second fit is better on held-out examples, beyond chance."""
+    gain = fewer.validation_errors - more.validation_errors
+    mean, error = float(np.mean(gain)), float(np.std(gain)) / np.sqrt(len(gain))
+    enough = config.least_gain * float(np.mean(fewer.validation_errors))
+    return mean > config.significance * error and mean > enough
+
+
+def spare_heads(fit: HeadFit) -> int:
+    """Heads that an exact fit could do without: a copy of another, or one that does nothing."""
+    size = np.sqrt(np.sum(fit.w**2, axis=(1, 2)))
+    kept: list[Array] = []
+    for theta, w_size in zip(fit.theta, size, strict=True):
+        near = any(
+            np.linalg.norm(theta - other) <= SPARE * max(np.linalg.norm(other), 1.0)
+            for other in kept
+        )
+        if w_size > SPARE * size.max() and not near:
+            kept.append(theta)
+    return fit.heads - max(len(kept), 1)

@@ -1,0 +1,272 @@
+"""Fit a layer with a given number of heads: variable projection from one start after another.
+
+Each start has a reason. Moments, where there are any, say where to begin. A small random start
+with no penalty is the fastest way down where equations are plenty. Where it ends too high, heads
+have grown large to explain a few examples each: the next starts are annealed, held back by
+penalties on Theta and W that are lowered step by step, and find the heads with hardly more
+equations than unknowns.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradine import kernels
+from gradine.exact.config import ExactConfig
+from gradine.exact.low_rank import low_rank_starts, truncated
+from gradine.exact.results import HeadFit
+from gradine.kernels import AnyArray
+from gradine.layer import AttentionLayer
+from gradine.solvers.gauss_newton import Path, Rules, descend
+from gradine.solvers.projection import Evaluation, Penalty, Projection
+
+__all__ = [
+    "FitTask",
+    "fit_heads",
+    "parameters_of",
+    "predict",
+    "refine",
+    "squared_errors",
+    "unknowns",
+]
+
+Array = NDArray[np.float64]
+
+#: Why a start is made.
+MOMENTS = "from the moments"
+SMALL = "small random heads"
+ANNEALED = "annealed"
+LOW_RANK = "low rank, by nuclear norms"
+
+
+@dataclass(frozen=True, eq=False)
+class FitTask:
+    """What every fit of a run has in common: the examples, and how to fit."""
+
+    X: AnyArray  #: (n, k, D)
+    Y: AnyArray  #: (n, k, d_out)
+    X_fresh: Array
+    Y_fresh: Array
+    dim: int  #: coordinates that take part as keys
+    config: ExactConfig
+    seed: int
+
+    def first(self, count: int) -> FitTask:
+        """The same with fewer examples."""
+        return FitTask(
+            self.X[:count, ...],
+            self.Y[:count, ...],
+            self.X_fresh,
+            self.Y_fresh,
+            self.dim,
+            self.config,
+            self.seed,
+        )
+
+
+def unknowns(heads: int, width: int, dim: int, out_dim: int, rank: int | None) -> int:
+    """Numbers that a layer with heads of this rank can have; rank None: full."""
+    if rank is None or rank >= min(dim, out_dim):
+        return heads * width * (dim + out_dim)
+    return heads * rank * ((width + dim - rank) + (width + out_dim - rank))
+
+
+def fit_heads(
+    task: FitTask,
+    heads: int,
+    rank: int | None = None,
+    start: Array | None = None,
+    starts: int | None = None,
+) -> HeadFit:
+    """The best fit with so many heads; ``start`` (m, D, d) is where to begin, if known.
+
+    At most ``starts`` starts are made, as many as the settings say by default.
+    """
+    began, config = time.perf_counter(), task.config
+    problem = Projection(task.X, task.Y, task.dim)
+    path, begins, reasons, floors = Path(), [], [], []
+    best: Evaluation | None = None
+    settled = False
+    ways = _starts(problem, task, heads, rank, start, starts or config.starts, path)
+    for reason, parameters in ways:
+        left = "" if best is None else f", as a residual of {math.sqrt(best.misfit):.2g} was left"
+        begins.append(len(path.misfits))
+        reasons.append(reason + left)
+        end = _walk(problem, parameters, reason, config, path)
+        if best is None or end.misfit < best.misfit:
+            best = end
+        # Two starts that end equally low have found a floor, and not each a trap of its own.
+        again = any(abs(end.misfit - floor) <= config.same_floor * floor for floor in floors)
+        settled = _exact(best, config) or (
+            again and end.misfit <= (1.0 + config.same_floor) * best.misfit
+        )
+        if settled:
+            break
+        floors.append(end.misfit)
+    assert best is not None
+    return _finished(
+        task,
+        problem,
+        best,
+        heads,
+        rank,
+        path,
+        began,
+        begins=begins,
+        reasons=reasons,
+        settled=settled,
+    )
+
+
+def refine(task: FitTask, fit: HeadFit) -> HeadFit:
+    """Go on from an answer with other examples, usually many more: noise averages out."""
+    began = time.perf_counter()
+    problem = Projection(task.X, task.Y, task.dim)
+    start, path = parameters_of(problem, fit.theta, fit.w, fit.rank), Path()
+    rules = Rules(steps=task.config.steps, inexact=1e-2, worthwhile=1e-7, patience=2)
+    best = descend(problem, start, Penalty(), rules, path)
+    return _finished(
+        task,
+        problem,
+        best,
+        fit.heads,
+        fit.rank,
+        path,
+        began,
+        begins=[0],
+        reasons=["from the answer of fewer examples"],
+        settled=True,
+    )
+
+
+def _finished(
+    task: FitTask,
+    problem: Projection,
+    best: Evaluation,
+    heads: int,
+    rank: int | None,
+    path: Path,
+    began: float,
+    **how: Any,
+) -> HeadFit:
+    theta, w = kernels.to_numpy(best.theta), kernels.to_numpy(problem.projections(best))
+    # The order of the canonical form, so that figures by head mean the same head everywhere.
+    order = np.argsort(-np.sum(w[:, : problem.dim] ** 2, axis=(1, 2)), kind="stable")
+    theta, w = np.ascontiguousarray(theta[order]), np.ascontiguousarray(w[order])
+    errors = squared_errors(theta, w, task.X_fresh, task.Y_fresh)
+    return HeadFit(
+        theta=theta,
+        w=w,
+        heads=heads,
+        rank=rank,
+        residual=math.sqrt(best.misfit),
+        misfits=np.array(path.misfits),
+        exact=_exact(best, task.config),
+        validation_errors=errors,
+        validation_error=float(np.sqrt(np.mean(errors))),
+        equations=_equations(problem, heads, rank),
+        products=problem.products,
+        flops=problem.flops,
+        examples=problem.n,
+        seconds=time.perf_counter() - began,
+        **how,
+    )
+
+
+def _equations(problem: Projection, heads: int, rank: int | None) -> float:
+    """Equations for each unknown."""
+    sizes = (problem.width, problem.dim, problem.out_dim)
+    return problem.Y.shape[0] * problem.out_dim / unknowns(heads, *sizes, rank)
+
+
+def _exact(at: Evaluation, config: ExactConfig) -> bool:
+    return at.misfit <= config.exact_residual**2
+
+
+def _starts(
+    problem: Projection,
+    task: FitTask,
+    heads: int,
+    rank: int | None,
+    start: Array | None,
+    starts: int,
+    path: Path,
+) -> Iterator[tuple[str, tuple[AnyArray, ...]]]:
+    """Reason and parameters of each start in turn; annealed ones are told by their reason."""
+    config, seed = task.config, [task.seed, heads]
+    if start is not None:
+        yield MOMENTS, parameters_of(problem, start, None, rank, task.seed)
+    if rank is not None:
+        for parameters in low_rank_starts(problem, heads, rank, config, seed, path):
+            yield LOW_RANK, parameters
+        return
+    rng = np.random.default_rng(seed)
+    plenty = start is None and _equations(problem, heads, rank) >= config.plenty
+    for attempt in range(starts - (start is not None)):
+        theta = rng.standard_normal((heads, problem.width, problem.dim))
+        theta *= config.start_scale / problem.dim
+        first = plenty and attempt == 0
+        yield SMALL if first else ANNEALED, (kernels.like(theta, problem.X),)
+
+
+def parameters_of(
+    problem: Projection, theta: Array, w: Array | None, rank: int | None, seed: int = 0
+) -> tuple[AnyArray, ...]:
+    """Heads as parameters of the projection; balanced factors where the rank is limited.
+
+    Where W is not known yet, V is random: it says only where to begin.
+    """
+    if rank is None:
+        return (kernels.like(theta, problem.X),)
+    if w is None:
+        w = np.random.default_rng(seed).standard_normal((*theta.shape[:2], problem.out_dim))
+    parts = truncated(theta, w, rank)
+    return tuple(kernels.like(part, problem.X) for part in parts)
+
+
+def _walk(
+    problem: Projection,
+    parameters: tuple[AnyArray, ...],
+    reason: str,
+    config: ExactConfig,
+    path: Path,
+) -> Evaluation:
+    """One start: down the levels of penalty if annealed, then without any."""
+    path.damping = None
+    if reason == ANNEALED:
+        level_rules = Rules(
+            steps=config.level_steps, worthwhile=config.level_worthwhile, patience=3
+        )
+        for share in np.logspace(0.0, -4.0, config.penalty_levels):
+            penalty = Penalty(config.first_ridge * share, config.first_decay * share)
+            parameters = descend(problem, parameters, penalty, level_rules, path).parameters
+    rules = Rules(
+        steps=config.steps, most_products=config.products, worthwhile=config.worthwhile, patience=4
+    )
+    if reason == LOW_RANK:
+        # Three steps gain a factor of a hundred where the heads are found, and little elsewhere.
+        begun = len(path.misfits)
+        end = descend(problem, parameters, Penalty(), replace(rules, steps=3), path)
+        if end.misfit > 0.1 * path.misfits[begun]:
+            return end
+        parameters = end.parameters
+    return descend(problem, parameters, Penalty(), rules, path)
+
+
+def predict(theta: Array, w: Array, X: Array) -> Array:
+    """F(X) of heads whose keys use the first d coordinates."""
+    missing = theta.shape[1] - theta.shape[2]
+    return AttentionLayer(np.pad(theta, ((0, 0), (0, 0), (0, missing))), w)(X)
+
+
+def squared_errors(theta: Array, w: Array, X: Array, Y: Array) -> Array:
+    """|F(X) - Y|^2 of each example, relative to the mean |Y|^2."""
+    squares = np.sum((predict(theta, w, X) - Y) ** 2, axis=(1, 2))
+    return squares / max(float(np.mean(np.sum(Y**2, axis=(1, 2)))), np.finfo(float).tiny)

@@ -1,0 +1,107 @@
+"""What the stages of the exact learner share: examples of the right number, fits made once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradine import kernels
+from gradine.engine import free_memory
+from gradine.exact.config import ExactConfig
+from gradine.exact.heads import FitTask, fit_heads, refine, unknowns
+from gradine.exact.results import HeadFit
+from gradine.examples import FittingData
+
+__all__ = ["RunPhase", "Workshop"]
+
+Array = NDArray[np.float64]
+
+#: Runs a stage, or recalls its result from an earlier run: (name, result type, what to do).
+RunPhase = Callable[[str, type[Any], Callable[[], Any]], Any]
+
+ENOUGH = 1.05  # equations for each unknown; with fewer, no fit means anything
+RANK_ENOUGH = 1.5  # the same where the rank is a guess
+
+
+class Workshop:
+    """Fits with any number of heads, each made at most once and kept in the run's records."""
+
+    def __init__(
+        self, data: FittingData, like: Any, config: ExactConfig, seed: int, run: RunPhase
+    ) -> None:
+        self.data, self.like, self.config, self.seed, self.run = data, like, config, seed, run
+        self.fits: dict[int, HeadFit] = {}
+        #: Where to begin with so many heads, if the moments say so.
+        self.known: dict[int, Array] = {}
+
+    def unknowns(self, heads: int, rank: int | None) -> int:
+        data = self.data
+        return unknowns(heads, data.width, data.dim, data.out_dim, rank)
+
+    def equations(self, heads: int, rank: int | None) -> float:
+        """Equations for each unknown, if all examples take part."""
+        rows = self.data.split.n_fit * self.data.seq_len * self.data.out_dim
+        return rows / self.unknowns(heads, rank)
+
+    def most_heads(self) -> int:
+        """As many as the examples could determine."""
+        most = min(self.config.most_heads, self.data.dim)
+        rank = self.config.rank
+        return max([m for m in range(1, most + 1) if self.equations(m, rank) >= ENOUGH], default=1)
+
+    def task(self, heads: int, rank: int | None, everything: bool = False) -> FitTask:
+        """The examples for a fit with so many heads: enough, or all that memory allows."""
+        data, config = self.data, self.config
+        bound = self.unknowns(heads, rank) / (data.seq_len * data.out_dim)
+        count = data.split.n_fit if everything else math.ceil(config.examples_per_bound * bound)
+        # Attention, features and their single-precision copies, for each row and head.
+        each = 8 * data.seq_len * heads * (3 * data.seq_len + 3 * data.width + 2 * data.out_dim)
+        allowed = max(math.ceil(bound), int(config.memory_share * free_memory() / each))
+        X, Y = data.sample(min(count, allowed), self.seed)
+        X_fresh, Y_fresh = data.validation()
+        if self.like is not None:
+            xp = kernels.namespace(self.like)
+            example = kernels.cast(self.like[:1, ...], xp.float64)
+            X, Y = kernels.like(X, example), kernels.like(Y, example)
+        return FitTask(X, Y, X_fresh, Y_fresh, data.dim, config, self.seed)
+
+    def fit(self, heads: int, starts: int | None = None) -> HeadFit:
+        """The best fit with so many heads, at the rank that is asked for or that it takes."""
+        if heads not in self.fits:
+            ranks = self._ranks(heads)
+            self.fits[heads] = self.run(
+                f"fit_{heads}", HeadFit, lambda: self._at_some_rank(heads, ranks, starts)
+            )
+        return self.fits[heads]
+
+    def counting_fit(self, heads: int) -> HeadFit:
+        return self.fit(heads, self.config.counting_starts)
+
+    def refined(self, fit: HeadFit) -> HeadFit:
+        """The same heads by all examples that memory allows."""
+        task = self.task(fit.heads, fit.rank, everything=True)
+        return self.run("refine", HeadFit, lambda: refine(task, fit))
+
+    def _ranks(self, heads: int) -> list[int | None]:
+        """Full, unless examples are too few for that: then powers of two that they do for."""
+        if self.config.rank is not None:
+            return [self.config.rank]
+        if self.equations(heads, None) >= ENOUGH:
+            return [None]
+        powers = [2**i for i in range(int(math.log2(self.data.dim)) + 1)]
+        return [r for r in powers if self.equations(heads, r) >= RANK_ENOUGH] or [None]
+
+    def _at_some_rank(self, heads: int, ranks: list[int | None], starts: int | None) -> HeadFit:
+        best: HeadFit | None = None
+        for rank in ranks:
+            found = fit_heads(self.task(heads, rank), heads, rank, self.known.get(heads), starts)
+            if best is None or found.validation_error < best.validation_error:
+                best = found
+            if best.exact:
+                break
+        assert best is not None
+        return best

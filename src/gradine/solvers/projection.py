@@ -1,0 +1,279 @@
+"""Variable projection: the layer as a function of its attention alone.
+
+    min over p of  min over O   | Y - A(p) O |^2 + ridge |O|^2 + decay |p|^2
+
+F is linear in what follows the attention. With full heads p = Theta, the features are
+A_i = softmax(X Theta_i X^T) X and O_i = W_i. With heads of rank r, p = (U, K, V),
+Theta_i = U_i K_i^T, A_i = softmax(X Theta_i X^T) X V_i and W_i = V_i O_i.
+
+For given p the best O is one least-squares solve, and its own change does not matter to the
+gradient (envelope theorem: the loss is flat in O there). For Gauss-Newton, what the features can
+explain is projected out of the Jacobian (Kaufman's form):
+
+    H = J^T (I - A (A^T A + ridge)^-1 A^T) J,      J = d(A O)/dp at fixed O.
+
+Products with J and J^T are all that is needed, and they cost as much as the forward pass. They are
+taken in single precision: an inexact step costs Gauss-Newton nothing, as residual and gradient are
+exact. Examples come in blocks, so that temporaries stay small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gradine import kernels
+from gradine.kernels import AnyArray
+
+#: Theta alone, or U, K and V.
+Parameters = tuple[AnyArray, ...]
+
+__all__ = ["Evaluation", "Penalty", "Projection"]
+
+BLOCK_BYTES = 32 * 2**20  # temporaries of one block: they should stay near the cache
+LEAST_RIDGE = 1e-13  # relative; keeps the factorisation of the Gram matrix alive
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """What pulls towards zero: ``ridge`` on O in units of the mean Gram diagonal, ``decay`` on p
+    in units of the energy of Y for each head."""
+
+    ridge: float = 0.0
+    decay: float = 0.0
+
+    @property
+    def none(self) -> bool:
+        return self.ridge == 0.0 and self.decay == 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """All that is known at one point p."""
+
+    parameters: Parameters
+    theta: AnyArray  #: (m, D, d)
+    out: AnyArray  #: O, (q, d_out)
+    residual: AnyArray  #: Y - A O, (n k, d_out)
+    factor: AnyArray  #: Cholesky factor of the Gram matrix
+    weights: list[AnyArray]  #: attention of each block, (b, k m, k)
+    misfit: float  #: |residual|^2 / |Y|^2
+    loss: float  #: misfit and penalties
+    penalty: Penalty
+
+
+class Projection:
+    """The examples, and everything that a solver asks of them."""
+
+    def __init__(self, X: AnyArray, Y: AnyArray, dim: int | None = None) -> None:
+        """``X`` (n, k, D), ``Y`` (n, k, d_out), float64; keys use the first ``dim`` coordinates."""
+        xp = self.xp = kernels.namespace(X, Y)
+        self.n, self.k, self.width = X.shape
+        self.dim = self.width if dim is None else dim
+        self.out_dim = Y.shape[2]
+        self.size = max(1, BLOCK_BYTES // (64 * self.k * self.width))
+        self.X, self.Y = X, xp.reshape(Y, (self.n * self.k, self.out_dim))
+        self.energy = max(float(xp.sum(self.Y * self.Y)), 1e-300)
+        self.X32 = kernels.cast(X, xp.float32)
+        self.evaluations = 0
+        self.products = 0
+        self.flops = 0.0
+        # The feature energy of uniform attention: a unit for the ridge that no step changes.
+        mean = xp.mean(X, axis=1)
+        self.unit = self.k * float(xp.sum(mean * mean)) / self.width
+
+    def blocks(self) -> list[tuple[slice, slice]]:
+        """Slices of the examples of each block, and of their rows."""
+        starts = range(0, self.n, self.size)
+        return [
+            (
+                slice(at, min(at + self.size, self.n)),
+                slice(at * self.k, min(at + self.size, self.n) * self.k),
+            )
+            for at in starts
+        ]
+
+    def evaluate(self, parameters: Parameters, penalty: Penalty) -> Evaluation:
+        """Attention, the best O and the residual at p."""
+        xp, self.evaluations = self.xp, self.evaluations + 1
+        theta = theta_of(parameters)
+        weights, features = [], []
+        gram = right = None
+        for at, rows in self.blocks():
+            block = kernels.attend(self.X[at, ...], theta)
+            A = self._features(self.X[at, ...], block, parameters)
+            AT = xp.matrix_transpose(A)
+            gram = AT @ A if gram is None else gram + AT @ A
+            right = AT @ self.Y[rows, :] if right is None else right + AT @ self.Y[rows, :]
+            weights.append(block)
+            features.append(A)
+        assert gram is not None and right is not None
+        width = gram.shape[0]
+        ridge = max(penalty.ridge, LEAST_RIDGE) * self.unit
+        factor = kernels.cholesky(gram + ridge * xp.eye(width, dtype=gram.dtype))
+        out = kernels.solve_cholesky(factor, right)
+        residual = self.Y - _stacked(xp, [A @ out for A in features])
+        if penalty.ridge == 0.0:  # one step of refinement takes the least ridge away again
+            right = sum(
+                xp.matrix_transpose(A) @ residual[rows, :]
+                for A, (_, rows) in zip(features, self.blocks(), strict=True)
+            )
+            out = out + kernels.solve_cholesky(factor, right)
+            residual = self.Y - _stacked(xp, [A @ out for A in features])
+        misfit = float(xp.sum(residual * residual)) / self.energy
+        loss = misfit + penalty.ridge * self.unit * float(xp.sum(out * out)) / self.energy
+        loss += penalty.decay * sum(float(xp.sum(p * p)) for p in parameters) / theta.shape[0]
+        self._count(width, gram=True)
+        return Evaluation(parameters, theta, out, residual, factor, weights, misfit, loss, penalty)
+
+    def _features(self, X: AnyArray, weights: AnyArray, parameters: Parameters) -> AnyArray:
+        """A of one block, (b k, q)."""
+        return _through(self.xp, kernels.features_of(X, weights), parameters)
+
+    def projections(self, at: Evaluation) -> AnyArray:
+        """W_i, (m, D, d_out)."""
+        xp, m = self.xp, at.theta.shape[0]
+        out = xp.reshape(at.out, (m, -1, self.out_dim))
+        return out if len(at.parameters) == 1 else at.parameters[2] @ out
+
+    def linearise(self, at: Evaluation) -> Linearisation:
+        return Linearisation(self, at)
+
+    def _count(self, features: int, gram: bool = False) -> None:
+        """Floating-point operations of a pass through the large products."""
+        rows, keys = self.n * self.k, self.k
+        heads_width = features if features >= self.width else self.width
+        each = (
+            2.0
+            * rows
+            * (self.width * heads_width + 2 * heads_width * keys + features * self.out_dim)
+        )
+        self.flops += each + (2.0 * rows * features * (features + 2 * self.out_dim) if gram else 0)
+
+
+class Linearisation:
+    """J, J^T and the projection at one point, in single precision."""
+
+    def __init__(self, problem: Projection, at: Evaluation) -> None:
+        xp = self.xp = problem.xp
+        self.problem, self.at = problem, at
+        m, o, k = at.theta.shape[0], problem.out_dim, problem.k
+        narrow = kernels.cast(problem.projections(at), xp.float32)
+        self.parameters = tuple(kernels.cast(p, xp.float32) for p in at.parameters)
+        self.out = kernels.cast(at.out, xp.float32)
+        self.weights, self.values, self.features, self.basis = [], [], [], []
+        for (rows, _), weights in zip(problem.blocks(), at.weights, strict=True):
+            X = problem.X32[rows, ...]
+            b = X.shape[0]
+            values = xp.reshape(X, (b * k, problem.width)) @ kernels.side_by_side(narrow)
+            values = xp.permute_dims(xp.reshape(values, (b, k, m, o)), (0, 2, 1, 3))
+            self.values.append(xp.reshape(values, (b, m * k, o)))
+            self.weights.append(xp.reshape(kernels.cast(weights, xp.float32), (b, k, m, k)))
+            wide = kernels.features_of(problem.X[rows, ...], weights)
+            A = _through(xp, wide, at.parameters)
+            # Orthonormal features: the projection then is two products, with no solve in it.
+            Q = kernels.solve_lower(at.factor, xp.matrix_transpose(A))
+            self.basis.append(kernels.cast(xp.matrix_transpose(Q), xp.float32))
+            if len(at.parameters) > 1:
+                self.features.append(kernels.cast(wide, xp.float32))
+
+    def gradient(self) -> Parameters:
+        """Half the negative gradient of loss times energy: J^T residual - decay p."""
+        xp, at = self.xp, self.at
+        down = self.transposed(kernels.cast(at.residual, xp.float32))
+        pull = self.pull
+        return tuple(g - pull * p for g, p in zip(down, self.parameters, strict=True))
+
+    @property
+    def pull(self) -> float:
+        """The decay of one parameter, in the units of J^T J."""
+        return self.at.penalty.decay * self.problem.energy / self.at.theta.shape[0]
+
+    def product(self, step: Parameters) -> AnyArray:
+        """J step, with what the features explain projected out."""
+        return self.projected(self.unprojected_product(step))
+
+    def unprojected_product(self, step: Parameters) -> list[AnyArray]:
+        """J step, block by block."""
+        xp, problem = self.xp, self.problem
+        problem.products += 1
+        theta = theta_change(self.parameters, step)
+        pieces = []
+        for i, (at, _) in enumerate(problem.blocks()):
+            weights = self.weights[i]
+            b, k, m, _ = weights.shape
+            logits = kernels.logits_of(problem.X32[at, ...], theta)
+            change = kernels.softmax_derivative(weights, xp.reshape(logits, (b, k, m, k)))
+            piece = xp.reshape(change, (b, k, m * k)) @ self.values[i]
+            piece = xp.reshape(piece, (b * k, -1))
+            if self.features:
+                out = xp.reshape(self.out, (m, -1, problem.out_dim))
+                piece = piece + self.features[i] @ xp.reshape(
+                    step[-1] @ out, (m * problem.width, -1)
+                )
+            pieces.append(piece)
+        problem._count(self.out.shape[0])
+        return pieces
+
+    def projected(self, pieces: list[AnyArray]) -> AnyArray:
+        """What the features cannot explain of an output given block by block."""
+        xp = self.xp
+        inside = sum(xp.matrix_transpose(Q) @ u for Q, u in zip(self.basis, pieces, strict=True))
+        return _stacked(xp, [u - Q @ inside for Q, u in zip(self.basis, pieces, strict=True)])
+
+    def transposed(self, u: AnyArray) -> Parameters:
+        """J^T u; ``u`` (n k, d_out) must be free of what the features explain."""
+        xp, problem = self.xp, self.problem
+        total, narrow = None, None
+        m, width, d = self.at.theta.shape
+        for i, (at, rows) in enumerate(problem.blocks()):
+            weights, X = self.weights[i], problem.X32[at, ...]
+            b, k = weights.shape[:2]
+            piece = xp.reshape(u[rows, :], (b, k, -1))
+            change = xp.reshape(piece @ xp.matrix_transpose(self.values[i]), (b, k, m, k))
+            change = kernels.softmax_derivative(weights, change)
+            keys = X if d == width else X[:, :, :d]
+            queries = xp.reshape(xp.reshape(change, (b, k * m, k)) @ keys, (b * k, m * d))
+            part = xp.matrix_transpose(xp.reshape(X, (b * k, width))) @ queries
+            total = part if total is None else total + part
+            if self.features:
+                part = xp.matrix_transpose(self.features[i]) @ u[rows, :]
+                narrow = part if narrow is None else narrow + part
+        problem._count(self.out.shape[0])
+        theta = xp.permute_dims(xp.reshape(total, (width, m, d)), (1, 0, 2))
+        if narrow is None:
+            return (theta,)
+        U, K, _ = self.parameters
+        out = xp.reshape(self.out, (m, -1, problem.out_dim))
+        values = xp.reshape(narrow, (m, width, -1)) @ xp.matrix_transpose(out)
+        return theta @ K, xp.matrix_transpose(theta) @ U, values
+
+
+def theta_of(parameters: Parameters) -> AnyArray:
+    """Theta_i, from itself or from U_i K_i^T."""
+    if len(parameters) == 1:
+        return parameters[0]
+    U, K = parameters[:2]
+    return U @ kernels.namespace(U).matrix_transpose(K)
+
+
+def theta_change(parameters: Parameters, step: Parameters) -> AnyArray:
+    """The first-order change of Theta."""
+    if len(parameters) == 1:
+        return step[0]
+    xp = kernels.namespace(*parameters)
+    U, K = parameters[:2]
+    return step[0] @ xp.matrix_transpose(K) + U @ xp.matrix_transpose(step[1])
+
+
+def _through(xp: Any, features: AnyArray, parameters: Parameters) -> AnyArray:
+    """Features (b k, m D) as they meet O: through V_i to (b k, m r), if there is a V."""
+    if len(parameters) == 1:
+        return features
+    m, width, rank = parameters[2].shape
+    wide = xp.permute_dims(xp.reshape(features, (-1, m, width)), (1, 0, 2))
+    return xp.reshape(xp.permute_dims(wide @ parameters[2], (1, 0, 2)), (-1, m * rank))
+
+
+def _stacked(xp: Any, pieces: list[AnyArray]) -> AnyArray:
+    return pieces[0] if len(pieces) == 1 else xp.concat(pieces)
