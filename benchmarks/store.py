@@ -57,9 +57,14 @@ class Store:
     def get(self, *key: Any) -> dict[str, Any] | None:
         return self._records.get(key)
 
-    def once(self, work: Callable[[], dict[str, Any]], *key: Any) -> dict[str, Any]:
-        """The record of ``key``; ``work`` is done where there is none yet."""
-        return self.get(*key) or self.put(work(), *key)
+    def once(
+        self, work: Callable[[], dict[str, Any]], *key: Any, needs: Iterable[str] = ()
+    ) -> dict[str, Any]:
+        """The record of ``key``; ``work`` is done where there is none that has what it needs."""
+        record = self.get(*key)
+        if record is None or not set(needs) <= set(record):
+            record = self.put(work(), *key)
+        return record
 
     def put(self, record: dict[str, Any], *key: Any) -> dict[str, Any]:
         line = json.dumps({"build": self.build, "key": key, **record})

@@ -11,7 +11,8 @@ from benchmarks.instances import Row, Targets, examples_of
 from benchmarks.memory import measure_memory, report
 from benchmarks.peer import PeerConfig
 from benchmarks.store import Store
-from benchmarks.table import HEADER, cells_of, markdown
+from benchmarks.table import HEADER, cells_of
+from benchmarks.text import markdown
 
 TINY = Row(1, 3, 6, 3.0, (8_000,), 1, Targets(theorem=0.05, successes=1.0))
 
@@ -40,7 +41,11 @@ def test_a_stopped_run_goes_on(store, monkeypatch):
     with store.path.open("a") as file:
         file.write('{"build": "torn')  # stopped in the middle of a line
     again = Store(store.path, theorem.MEASURED_BY)
-    monkeypatch.setattr(theorem, "run_trial", None)  # nothing may be run
+
+    def nothing_may_be_run(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr(theorem, "run_trial", nothing_may_be_run)
     assert theorem.run_row(TINY, "boolean", [0], again) == first
     again.put({"learned": False}, "other", "boolean", 0)
     assert Store(store.path, theorem.MEASURED_BY).get("other", "boolean", 0) is not None
