@@ -23,7 +23,7 @@ __all__ = ["contradicted", "measure", "page", "wrong_heads"]
 Record = dict[str, Any]
 
 MEASURED_BY = tuple(f"exact/{name}.py" for name in ("instances", "ours", "cases", "certificates"))
-RUNS, QUICK_RUNS = 100, 12  # of each category
+RUNS, QUICK_RUNS = 100, 6  # of each category
 FRESH = 2000
 BARS = 5.0
 SURE = 1e-6  # chance that fresh examples contradict a statement that is true

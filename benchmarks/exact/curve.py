@@ -17,14 +17,15 @@ Record = dict[str, Any]
 
 RATIOS = (1, 1.25, 1.5, 2, 3, 4, 6, 8)
 QUICK_RATIOS = (1.5, 4)
-SEEDS, PEER_SEEDS = 10, 5
+SEEDS, PEER_SEEDS = 10, 4
 WANTED, AIM = 0.9, 1.5  # share of the seeds; ratio at which it should be reached
 LEAST = 5.0  # seconds that a start of a peer gets, however fast we are
+#: Name, colour, marker, its size and the line. Where curves meet, smaller markers lie on larger.
 LEARNERS = {
-    "ours": ("Gradine", "#137a56", "o", "-"),
-    "adam": ("PyTorch, Adam", "#b3541e", "s", "--"),
-    "lbfgs": ("PyTorch, L-BFGS", "#3b5ba5", "^", "-."),
-    "expand": ("expand and cluster", "#7a5195", "D", ":"),
+    "ours": ("Gradine", "#137a56", "o", 5, "-"),
+    "adam": ("PyTorch, Adam", "#d9822b", "s", 8, "--"),
+    "lbfgs": ("PyTorch, L-BFGS", "#3b5ba5", "^", 12, "-."),
+    "expand": ("expand and cluster", "#b79ad0", "D", 14, ":"),
 }
 
 
@@ -94,7 +95,7 @@ def draw(summary: Record, path: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7.0, 4.0), layout="constrained")
-    for key, (name, colour, marker, line) in LEARNERS.items():
+    for key, (name, colour, marker, size, line) in reversed(LEARNERS.items()):
         points = [point for point in summary["points"] if point[key]["seeds"]]
         if points:
             axes.plot(
@@ -103,6 +104,7 @@ def draw(summary: Record, path: Path) -> None:
                 label=f"{name}, {max(point[key]['seeds'] for point in points)} seeds",
                 color=colour,
                 marker=marker,
+                markersize=size,
                 linestyle=line,
                 linewidth=2,
                 clip_on=False,
@@ -113,11 +115,12 @@ def draw(summary: Record, path: Path) -> None:
     axes.minorticks_off()
     axes.set(xlabel="examples / counting bound", ylabel="share of seeds solved", ylim=(0, 1))
     axes.set_title(
-        f"{CURVE.heads} heads, {CURVE.seq_len} tokens, dim {CURVE.dim}, scale {CURVE.scale:g}"
+        f"{CURVE.heads} heads, {CURVE.seq_len} tokens, dim {CURVE.dim}, scale {CURVE.scale:g}",
+        pad=12,
     )
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes.legend(reverse=True, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

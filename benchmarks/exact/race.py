@@ -10,10 +10,10 @@ from typing import Any
 
 from benchmarks.exact.instances import Instance
 from benchmarks.exact.ours import HELD_OUT, figures, ours
-from benchmarks.exact.rivals import Rivals, run_rivals
+from benchmarks.exact.rivals import RIVALS, Rivals, run_rivals
 from benchmarks.store import Store
 
-__all__ = ["MEASURED_BY", "Contest", "race", "races", "warm_up"]
+__all__ = ["MEASURED_BY", "PEER_SECONDS", "Contest", "race", "races", "warm_up"]
 
 MEASURED_BY = (
     "student.py",
@@ -22,6 +22,7 @@ MEASURED_BY = (
 )
 
 
+PEER_SECONDS = 360.0  # spent by the peers on a contest; after that they get no further seed
 Tell = Callable[[str, dict[str, Any]], None]
 
 
@@ -56,9 +57,10 @@ def race(
 
 def races(store: Store, contest: Contest, tell: Tell | None = None) -> list[dict[str, Any]]:
     """All seeds, those in the store not again. Adam's learning rate is that of the first seed."""
-    records, rate = [], None
+    records, rate, spent = [], None, 0.0
     for seed in range(contest.seeds):
-        opposed = contest.rivals if seed < contest.peer_seeds else None
+        still = seed < contest.peer_seeds and spent < PEER_SECONDS
+        opposed = contest.rivals if still else None
         record = store.once(
             partial(race, contest.instance, contest.ratio, seed, opposed, rate),
             contest.label,
@@ -67,8 +69,9 @@ def races(store: Store, contest: Contest, tell: Tell | None = None) -> list[dict
             seed,
             needs=["rivals"] if opposed else [],
         )
-        if rate is None and "rivals" in record:
-            rate = record["rivals"]["rate"]
+        if "rivals" in record:
+            rate = rate or record["rivals"]["rate"]
+            spent += sum(record["rivals"].get(name, {}).get("total", 0.0) for name in RIVALS)
         if tell is not None:
             tell(f"{contest.instance.name} x{contest.ratio:g} seed {seed}", record)
         records.append(record)

@@ -8,6 +8,7 @@ fastest that succeeds is counted.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,8 +104,7 @@ def run_rivals(
     tried: list[Run] = []
     if rate is None:
         rate, tried = _choose_rate(arena)
-    found = {"adam": _best(arena, "adam", rate), "lbfgs": _best(arena, "lbfgs", rate)}
-    found["adam"]["total"] += sum(run.seconds for run in tried)
+    found = {"adam": _best(arena, "adam", rate, tried), "lbfgs": _best(arena, "lbfgs", rate)}
     if config.expand:
         optimizer: Optimizer = min(("adam", "lbfgs"), key=lambda name: _rank(found[name]))
         found["expand"] = {**_best(arena, optimizer, rate, expand=True), "optimizer": optimizer}
@@ -120,16 +120,19 @@ def _choose_rate(arena: _Arena) -> tuple[float, list[Run]]:
     return rates[order.index(min(order))], runs
 
 
-def _best(arena: _Arena, optimizer: Optimizer, rate: float, expand: bool = False) -> dict[str, Any]:
-    """The fastest start. One that can no longer be the fastest is stopped."""
+def _best(
+    arena: _Arena,
+    optimizer: Optimizer,
+    rate: float,
+    tried: Sequence[Run] = (),
+    expand: bool = False,
+) -> dict[str, Any]:
+    """The fastest start, those ``tried`` before too. One that cannot be fastest is stopped."""
     run_one = arena.expanded if expand else arena.student
-    runs: list[Run] = []
-    allowed = arena.allowed
+    runs = list(tried)
     for start in range(arena.config.starts):
-        run = run_one(optimizer, start, allowed, rate)
-        runs.append(run)
-        if run.solved:
-            allowed = min(allowed, run.seconds)
+        fastest = min((run.seconds for run in runs if run.solved), default=math.inf)
+        runs.append(run_one(optimizer, start, min(arena.allowed, fastest), rate))
     solved = [run for run in runs if run.solved]
     best = min(solved, key=lambda run: run.seconds) if solved else None
     losses = [run.loss for run in runs if math.isfinite(run.loss)]
