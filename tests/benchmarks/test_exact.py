@@ -197,6 +197,15 @@ def test_parts_in_one_text(fake_learner, scope, monkeypatch, tmp_path):
     assert content["curve"]["build"] in text
 
 
+def test_the_command_writes_tables_and_figures(fake_learner, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(exact, "SCRATCH", tmp_path)
+    monkeypatch.setattr(noise, "INSTANCES", (TINY,))
+    out = tmp_path / "found" / "exact.json"
+    assert exact.main(["noise", "--seeds", "1", "--no-peer", "--out", str(out)]) == 0
+    assert capsys.readouterr().out == out.with_suffix(".md").read_text() + "\n"
+    assert json.loads(out.read_text())["noise"]["rows"][0]["seeds"] == 1
+
+
 def test_options():
     assert exact._parse([]).out == exact.RESULTS / "exact.json"
     assert exact._parse(["--quick"]).out.parent == exact.SCRATCH
