@@ -21,6 +21,7 @@ test: $(VENV)/.installed-test
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.theorem
+	$(BIN)/python -m benchmarks.exact
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

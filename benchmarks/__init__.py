@@ -1,1 +1,1 @@
-"""What Gradine reaches and what it costs, measured: `python -m benchmarks.theorem`."""
+"""What Gradine reaches and what it costs, measured: benchmarks.theorem and benchmarks.exact."""

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["main", "measure_memory"]
+__all__ = ["main", "measure_memory", "peak_bytes", "run_child"]
 
 RESULTS = Path(__file__).parent / "results"
 SEQ_LEN, DIM, HEADS, SCALE = 4, 16, 2, 3.0
@@ -37,21 +37,26 @@ def measure_memory(examples: int, seed: int = 0) -> dict[str, Any]:
         data = Path(folder) / "data"
         write_examples(data, truth, (examples, SEQ_LEN), seed=seed + 1)
         size = sum(path.stat().st_size for path in data.iterdir())
-        answer = subprocess.run(
-            [sys.executable, "-m", "benchmarks.memory", "--child", folder, "--seed", str(seed)],
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-            cwd=Path(__file__).parent.parent,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
-        found = json.loads(answer.stdout)
+        found = run_child("benchmarks.memory", "--child", folder, "--seed", str(seed))
         learned = Path(folder) / "layer.safetensors"
         theta_error = None
         if learned.exists():
             match = gradine.compare(gradine.AttentionLayer.load(learned), truth, seq_len=SEQ_LEN)
             theta_error = float(match.theta_error.max())
     return {"examples": examples, "data_bytes": size, "theta_error": theta_error, **found}
+
+
+def run_child(module: str, *arguments: str) -> dict[str, Any]:
+    """Run a module in a process of its own; it prints one JSON object."""
+    answer = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parent.parent,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    return json.loads(answer.stdout)
 
 
 def learn_in_child(folder: Path, seed: int) -> dict[str, Any]:
@@ -98,7 +103,7 @@ def peak_bytes() -> int:
 
 
 def report(found: dict[str, Any]) -> str:
-    from benchmarks.table import markdown
+    from benchmarks.text import markdown
 
     mib = {name: f"{found[name] / 2**20:,.0f} MiB" for name in found if name.endswith("_bytes")}
     holds = "holds" if found["peak_bytes"] < TARGET else "MISSED"

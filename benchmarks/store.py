@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +13,31 @@ import gradine
 __all__ = ["Store", "build_of"]
 
 HERE = Path(__file__).parent
-MEASURED_BY = ("control.py", "instances.py", "peer.py", "trial.py")
+NOT_MEASURED = ("cli", "report")  # parts of the package that no result depends on
 
 
-def build_of() -> str:
-    """The version and a digest of the sources that results depend on: others are stale."""
+def build_of(measured_by: Iterable[str]) -> str:
+    """The version and a digest of the sources that results depend on: others are stale.
+
+    ``measured_by`` are the files of the benchmark that measure, named from its folder.
+    """
     package = Path(gradine.__file__).parent
+    learner = [
+        path
+        for path in sorted(package.rglob("*.py"))
+        if path.relative_to(package).parts[0] not in NOT_MEASURED
+    ]
     digest = hashlib.sha256()
-    for path in [*sorted(package.rglob("*.py")), *(HERE / name for name in MEASURED_BY)]:
+    for path in [*learner, *(HERE / name for name in measured_by)]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return f"{gradine.__version__}+{digest.hexdigest()[:12]}"
 
 
 class Store:
-    """Records by (row, inputs, seed), of this build alone. The last record of a key counts."""
+    """Records by key (row, inputs, seed), of this build alone. The last record of a key counts."""
 
-    def __init__(self, path: Path, *, fresh: bool = False) -> None:
-        self.path, self.build = path, build_of()
+    def __init__(self, path: Path, measured_by: Iterable[str], *, fresh: bool = False) -> None:
+        self.path, self.build = path, build_of(measured_by)
         self._records: dict[tuple[Any, ...], dict[str, Any]] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         if fresh:
@@ -47,6 +56,15 @@ class Store:
 
     def get(self, *key: Any) -> dict[str, Any] | None:
         return self._records.get(key)
+
+    def once(
+        self, work: Callable[[], dict[str, Any]], *key: Any, needs: Iterable[str] = ()
+    ) -> dict[str, Any]:
+        """The record of ``key``; ``work`` is done where there is none that has what it needs."""
+        record = self.get(*key)
+        if record is None or not set(needs) <= set(record):
+            record = self.put(work(), *key)
+        return record
 
     def put(self, record: dict[str, Any], *key: Any) -> dict[str, Any]:
         line = json.dumps({"build": self.build, "key": key, **record})

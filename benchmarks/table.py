@@ -1,4 +1,4 @@
-"""From the records of many seeds to one line of the table, and to markdown."""
+"""From the records of many seeds to one line of the table."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from benchmarks.instances import Row
+from benchmarks.text import median, seconds, short
 from benchmarks.trial import PHASES
 
-__all__ = ["HEADER", "cells_of", "markdown", "summarise"]
+__all__ = ["HEADER", "cells_of", "summarise"]
 
 Record = dict[str, Any]
 
@@ -73,11 +74,11 @@ def summarise(row: Row, inputs: str, records: list[Record]) -> Record:
         "peers": len(peers),
         "peers_solved": len(solved),
         "peers_first_start": sum(peer["starts"] == 1 for _, peer in solved),
-        "peer_seconds": _median(peer["seconds"] for _, peer in solved),
-        "peer_ratio": _median(r["seconds"] / peer["seconds"] for r, peer in solved),
+        "peer_seconds": median(peer["seconds"] for _, peer in solved),
+        "peer_ratio": median(r["seconds"] / peer["seconds"] for r, peer in solved),
         "controls": len(controls),
         "controls_solved": sum(control["solved"] for control in controls),
-        "control_seconds": _median(control["seconds"] for control in controls),
+        "control_seconds": median(control["seconds"] for control in controls),
         "load": statistics.median(record["load"] for record in records),
         "failures": [
             {"seed": record["key"][-1], "reason": record["reason"]}
@@ -94,13 +95,13 @@ def _missed(row: Row, summary: Record) -> list[str]:
     assert targets is not None
     for name in ("refined_to_paper", "refined_to_free"):
         if not (summary[name]["worst"] or 0.0) >= targets.refined:
-            missed.append(f"refined sum x{_short(summary[name]['worst'])} < {targets.refined:g}")
+            missed.append(f"refined sum x{short(summary[name]['worst'])} < {targets.refined:g}")
     for name, reached, allowed in (
         ("theorem", summary["theorem_error"]["worst"], targets.theorem),
         ("theta_error", summary["theta_error_worst"], targets.theta),
     ):
         if reached is None or reached > allowed:
-            missed.append(f"{name} {_short(reached)} > {allowed:g}")
+            missed.append(f"{name} {short(reached)} > {allowed:g}")
     if summary["successes"] < targets.successes * summary["seeds"]:
         missed.append(f"successes below {targets.successes:.0%}")
     return missed
@@ -123,36 +124,25 @@ def cells_of(summary: Record) -> list[str]:
         _with_worst(summary["refined_to_paper"], "x"),
         _with_worst(summary["refined_to_free"], "x"),
         _with_worst(summary["theorem_error"]),
-        _short(summary["theta_error_worst"]),
+        short(summary["theta_error_worst"]),
         f"{summary['successes']} of {seeds}",
         f"{summary['counted_right']} of {seeds}",
         "-" if summary["chord_worst"] is None else f"{summary['chord_worst']:.3f}",
-        *(_seconds(summary["phase_seconds"][name]) for name in PHASES),
-        _seconds(summary["seconds"]),
-        _seconds(summary["peer_seconds"]),
+        *(seconds(summary["phase_seconds"][name]) for name in PHASES),
+        seconds(summary["seconds"]),
+        seconds(summary["peer_seconds"]),
         solved("peers"),
-        "-" if summary["peer_ratio"] is None else f"x{_short(summary['peer_ratio'])}",
-        _seconds(summary["control_seconds"]),
+        "-" if summary["peer_ratio"] is None else f"x{short(summary['peer_ratio'])}",
+        seconds(summary["control_seconds"]),
         solved("controls"),
         verdict,
     ]
-
-
-def markdown(header: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
-    header = list(header)
-    rows = [header, ["---"] * len(header), *(list(line) for line in lines)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _spread(values: list[float], worst: Any) -> dict[str, float | None]:
     """None stands for a figure that was not reached: JSON has no infinity."""
     spread = {"median": statistics.median(values), "worst": worst(values)}
     return {name: None if value == float("inf") else value for name, value in spread.items()}
-
-
-def _median(values: Iterable[float]) -> float | None:
-    listed = list(values)
-    return statistics.median(listed) if listed else None
 
 
 def _ratio(crude: float | None, refined: float | None) -> float:
@@ -164,15 +154,4 @@ def _or_inf(values: Iterable[float | None]) -> list[float]:
 
 
 def _with_worst(spread: dict[str, float | None], sign: str = "") -> str:
-    return f"{sign}{_short(spread['median'])} ({sign}{_short(spread['worst'])})"
-
-
-def _short(value: float | None) -> str:
-    """Two digits, without the exponents that `g` likes for large numbers."""
-    if value is None:
-        return "none"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2g}"
-
-
-def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}" if value < 10 else f"{value:.0f}"
+    return f"{sign}{short(spread['median'])} ({sign}{short(spread['worst'])})"

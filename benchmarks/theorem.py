@@ -14,13 +14,15 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.instances import ROWS, Row, seeds_of
 from benchmarks.peer import PeerConfig
 from benchmarks.store import Store
-from benchmarks.table import HEADER, cells_of, markdown, summarise
+from benchmarks.table import HEADER, cells_of, summarise
+from benchmarks.text import markdown
 from benchmarks.trial import run_trial
 from gradine.inputs import INPUT_KINDS, InputKind
 
@@ -28,6 +30,8 @@ __all__ = ["main", "run_row"]
 
 RESULTS = Path(__file__).parent / "results"
 SCRATCH = RESULTS / "scratch"
+#: Files whose change makes earlier results stale; the rest only shows them.
+MEASURED_BY = ("control.py", "instances.py", "peer.py", "student.py", "train.py", "trial.py")
 QUICK = {"rows": [1, 2], "seeds": 2, "inputs": ["boolean"]}
 
 
@@ -44,11 +48,9 @@ def run_row(
     for seed in seeds:
         opposed = seed < peer_seeds
         opponent = peer if opposed else None
-        record = store.get(row.name, kind, seed)
-        lacking = record is None or (opponent is not None and "peer" not in record)
-        if lacking or (opposed and "control" not in record):
-            trial = run_trial(row, seed, kind, control=opposed, peer=opponent)
-            record = store.put(trial, row.name, kind, seed)
+        needs = [*(["control"] if opposed else []), *(["peer"] if opponent else [])]
+        trial = partial(run_trial, row, seed, kind, control=opposed, peer=opponent)
+        record = store.once(trial, row.name, kind, seed, needs=needs)
         _tell(row, kind, seed, record)
         records.append(record)
     return summarise(row, kind, records)
@@ -113,7 +115,7 @@ def notes(summaries: list[dict[str, Any]], peer: PeerConfig, build: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
-    store = Store(SCRATCH / "theorem.jsonl", fresh=options.fresh)
+    store = Store(SCRATCH / "theorem.jsonl", MEASURED_BY, fresh=options.fresh)
     peer, torch = PeerConfig(), importlib.util.find_spec("torch") is not None
     if not torch and not options.no_peer:
         print("torch is not installed: the peer is left out", file=sys.stderr)

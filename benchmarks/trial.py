@@ -18,7 +18,7 @@ from gradine.learn import Fit, learn_examples
 
 __all__ = ["PHASES", "measure", "run_trial"]
 
-PHASES = ("crude_sum", "sculpt", "proxy", "again", "span", "search", "polish")
+PHASES: tuple[str, ...] = ("crude_sum", "sculpt", "proxy", "again", "span", "search", "polish")
 SUCCESS = 1e-8  # theta_error of a layer that counts as found
 OPPONENTS_SEE = 5000  # examples; each takes as many of them as it likes
 

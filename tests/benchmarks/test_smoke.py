@@ -11,14 +11,15 @@ from benchmarks.instances import Row, Targets, examples_of
 from benchmarks.memory import measure_memory, report
 from benchmarks.peer import PeerConfig
 from benchmarks.store import Store
-from benchmarks.table import HEADER, cells_of, markdown
+from benchmarks.table import HEADER, cells_of
+from benchmarks.text import markdown
 
 TINY = Row(1, 3, 6, 3.0, (8_000,), 1, Targets(theorem=0.05, successes=1.0))
 
 
 @pytest.fixture
 def store(tmp_path):
-    return Store(tmp_path / "theorem.jsonl")
+    return Store(tmp_path / "theorem.jsonl", theorem.MEASURED_BY)
 
 
 def test_a_row_is_measured_and_reported(store, capsys):
@@ -39,18 +40,22 @@ def test_a_stopped_run_goes_on(store, monkeypatch):
     first = theorem.run_row(TINY, "boolean", [0], store)
     with store.path.open("a") as file:
         file.write('{"build": "torn')  # stopped in the middle of a line
-    again = Store(store.path)
-    monkeypatch.setattr(theorem, "run_trial", None)  # nothing may be run
+    again = Store(store.path, theorem.MEASURED_BY)
+
+    def nothing_may_be_run(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr(theorem, "run_trial", nothing_may_be_run)
     assert theorem.run_row(TINY, "boolean", [0], again) == first
     again.put({"learned": False}, "other", "boolean", 0)
-    assert Store(store.path).get("other", "boolean", 0) is not None
-    assert Store(store.path, fresh=True).get(TINY.name, "boolean", 0) is None
+    assert Store(store.path, theorem.MEASURED_BY).get("other", "boolean", 0) is not None
+    assert Store(store.path, theorem.MEASURED_BY, fresh=True).get(TINY.name, "boolean", 0) is None
 
 
 def test_results_of_other_sources_are_not_used(store, monkeypatch):
     store.put({"learned": True}, "row", "boolean", 0)
-    monkeypatch.setattr("benchmarks.store.build_of", lambda: "0.0+other")
-    assert Store(store.path).get("row", "boolean", 0) is None
+    monkeypatch.setattr("benchmarks.store.build_of", lambda _: "0.0+other")
+    assert Store(store.path, theorem.MEASURED_BY).get("row", "boolean", 0) is None
 
 
 def test_a_seed_that_fails_is_reported_with_its_reason(store):

@@ -1,0 +1,1 @@
+"""What the exact learner reaches and what it costs, measured: `python -m benchmarks.exact`."""
