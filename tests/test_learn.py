@@ -133,11 +133,11 @@ def test_single_precision_data():
 
 
 def test_low_rank_is_used_where_examples_are_too_few_for_full_heads():
-    layer = plant(2, 32, 2.0, rank=4, seed=0)
-    X, Y = examples_of(layer, 246, 8)
+    layer = plant(4, 32, 2.0, rank=4, seed=0)
+    X, Y = examples_of(layer, 260, 8)
     few = LearnConfig(held_out_share=0.75, certify_examples=180, validation_examples=50)
-    fit = learn(X, Y, heads=2, config=few)  # 16 examples; full heads would take 16 at least
-    assert fit.phases["fit_2"].rank == 4 and fit.learned
+    fit = learn(X, Y, heads=4, config=few)  # 30 examples; full heads would take 32 at least
+    assert fit.phases["fit_4"].rank == 4 and fit.learned
     assert compare(fit.layer, layer).theta_error.max() < 1e-8
 
 

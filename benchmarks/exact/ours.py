@@ -62,7 +62,7 @@ def ours(
         len(X),
         validation=config.validation_examples,
         certify=config.certify_examples,
-        share=config.held_out_share,
+        largest_share=config.held_out_share,
         seed=seed,
     )
     counted = [flops for result in fit.phases.values() if (flops := _flops(result)) is not None]
@@ -85,9 +85,10 @@ def _flops(result: Any) -> float | None:
 
 
 def _error_bar(fit: Any) -> float:
-    """The largest error bar of a head, relative to its Theta, that any phase states."""
-    bars = [getattr(result, "theta_error_bar", None) for result in fit.phases.values()]
-    return max((float(np.max(bar)) for bar in bars if bar is not None), default=0.0)
+    """The largest error bar of a head, relative to its Theta; 0 where none is given."""
+    if fit.certificate is None or fit.certificate.bars is None:
+        return 0.0
+    return float(max(fit.certificate.bars.theta))
 
 
 def error_of(layer: gradine.AttentionLayer | None, truth: gradine.AttentionLayer) -> float | None:

@@ -98,7 +98,8 @@ class Workshop:
     def _at_some_rank(self, heads: int, ranks: list[int | None], starts: int | None) -> HeadFit:
         best: HeadFit | None = None
         for rank in ranks:
-            found = fit_heads(self.task(heads, rank), heads, rank, self.known.get(heads), starts)
+            task = self.task(heads, rank, everything=len(ranks) > 1)
+            found = fit_heads(task, heads, rank, self.known.get(heads), starts)
             if best is None or found.validation_error < best.validation_error:
                 best = found
             if best.exact:
