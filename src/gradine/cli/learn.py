@@ -62,6 +62,12 @@ def learn(
     confidence: Annotated[
         float, typer.Option("--confidence", help="Confidence of the certificate.")
     ] = 0.99,
+    rank: Annotated[
+        int | None,
+        typer.Option(
+            "--rank", help="Rank of every head, if it is known to be small.", show_default="full"
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn the heads of a layer from examples, and verify them on examples kept away.
@@ -83,6 +89,7 @@ def learn(
         report=report,
         constant=constant,
         confidence=confidence,
+        rank=rank,
     )
     try:
         outcome = run(request)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from gradine.cli.console import NOT_LEARNED, Ending, one_line, print_json, tell
 from gradine.cli.show import PhaseDisplay
+from gradine.exact.config import ExactConfig
 from gradine.examples import Examples, open_examples
 from gradine.layer import AttentionLayer
 from gradine.learn import Fit, LearnConfig, Method, learn_examples
@@ -23,8 +24,11 @@ from gradine.runs import (
 )
 from gradine.score import Match, compare
 from gradine.sculpt.config import SculptConfig
+from gradine.status import Status
 
 __all__ = ["Outcome", "Request", "ending_of", "heads_in_words", "print_outcome", "run"]
+
+CURVE_POINTS = 6  # of the report's error against examples
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,18 @@ class Request:
     report: bool = True
     constant: bool | None = None
     confidence: float = 0.99
+    rank: int | None = None
 
     def config(self) -> LearnConfig:
         if not 0.0 < self.confidence < 1.0:
             raise ValueError(f"confidence is {self.confidence}; expected between 0 and 1")
+        if self.rank is not None and self.rank < 1:
+            raise ValueError(f"rank is {self.rank}; expected at least 1")
+        if self.rank is not None and self.method == "sculpt":
+            raise ValueError("--rank is for the exact learner; leave it out with --method sculpt")
         return LearnConfig(
             sculpt=SculptConfig(polish=self.polish),
+            exact=ExactConfig(rank=self.rank, curve_points=CURVE_POINTS if self.report else 0),
             constant=self.constant,
             confidence=self.confidence,
         )
@@ -142,6 +152,8 @@ def print_outcome(outcome: Outcome, as_json: bool) -> None:
             f"learned {heads_in_words(fit)} from {fit.examples_used} examples "
             f"in {fit.seconds:.1f} s"
         )
+        if fit.status is Status.LEARNED_UP_TO_NOISE:
+            print(f"up to noise: {fit.detail}")
         print(f"certificate: {fit.certificate.sentence()}")
     print(f"written to {outcome.out}: {', '.join(outcome.written)}")
 

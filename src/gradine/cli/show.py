@@ -24,7 +24,15 @@ TELLING = {
     "span": ("heads", "gap", "chord_agreement"),
     "search": ("tuples", "validation_error"),
     "polish": ("losses", "validation_error", "skipped"),
+    "spectrum": ("heads", "confidence", "reason"),
+    "mixing": ("residual",),
+    "fit_": ("heads", "residual", "validation_error"),
+    "refine": ("residual", "validation_error", "examples"),
+    "identify": ("noise", "condition"),
+    "curve": ("examples", "errors"),
 }
+#: Figures that are lists, step by step: the last one is what was reached.
+STEPS = {"losses": "loss", "errors": "held-out error", "examples": "examples"}
 
 
 def phase_line(name: str, figures: dict[str, Any], recalled: bool, seconds: float) -> str:
@@ -33,7 +41,9 @@ def phase_line(name: str, figures: dict[str, Any], recalled: bool, seconds: floa
     >>> phase_line("proxy", {"rows": 13, "residual": 4.8652e-05}, False, 0.0919)
     'proxy            residual 4.9e-05, rows 13  (0.1 s)'
     """
-    keys = TELLING.get(name.split("_again_")[0], ())
+    keys = next((keys for start, keys in TELLING.items() if name.startswith(start)), ())
+    if figures.get("reason"):  # there is nothing but why there is nothing
+        keys = ("reason",)
     told = ", ".join(_figure(key, figures[key]) for key in keys if _worth_telling(figures.get(key)))
     ending = "recalled from the earlier run" if recalled else f"{seconds:.1f} s"
     return f"{name:<16s} {told}  ({ending})"
@@ -44,8 +54,11 @@ def _worth_telling(value: Any) -> bool:
 
 
 def _figure(key: str, value: Any) -> str:
-    if key == "losses":  # step by step: the last one is what was reached
-        key, value = "loss", value[-1]
+    if key == "reason":
+        return f"no count: {value}"
+    if isinstance(value, list):
+        key, value = STEPS[key], value[-1]
+        value = int(value) if key == "examples" else value
     text = f"{value:.2g}" if isinstance(value, float) else str(value)
     return f"{key.replace('_', ' ')} {text}"
 

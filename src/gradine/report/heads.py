@@ -10,6 +10,7 @@ from gradine.report.draw import number
 from gradine.report.matrices import MOST_SIDE, colour_bar, pattern, tile
 from gradine.report.parts import section
 from gradine.report.story import HeadPair, Story
+from gradine.status import Status
 
 __all__ = ["attention", "heads"]
 
@@ -34,8 +35,10 @@ def heads(story: Story) -> str:
     else:
         text += (
             "Each learned head stands beside the true one it was matched with, on one scale of "
-            "colours: the difference should be blank. Colour in it is error that remains."
+            "colours: the difference should be blank. Colour in it is error that remains"
         )
+        noisy = story.fit.status is Status.LEARNED_UP_TO_NOISE
+        text += ", here that of noisy labels." if noisy else "."
     if story.learned.constant:
         text += (
             " The last row belongs to the constant coordinate (biases); the last column of Theta "
@@ -60,9 +63,12 @@ def _function_error(story: Story) -> str:
         return ""
     lost = f"; {match.missing} true heads were not found" if match.missing else ""
     lost += f"; {match.extra} learned heads have no true partner" if match.extra else ""
+    inputs = (
+        "fresh standard Gaussian inputs" if story.fit.survey.kind == "other" else "fresh inputs"
+    )
     return (
         f"<p>As a function, the answer differs from the truth by {number(match.function_error)} "
-        f"(relative, over fresh inputs){lost}.</p>"
+        f"(relative, over {inputs}){lost}.</p>"
     )
 
 

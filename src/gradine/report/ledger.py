@@ -34,8 +34,16 @@ LABELS = {
     "net_error": "error of the net",
     "validation_error": "validation error",
     "skipped": "skipped",
+    "edge": "noise edge",
+    "spectrum energy": "share beyond the linear part",
+    "exact": "exact:",
+    "settled": "settled:",
+    "equations": "equations an unknown",
+    "products": "products with the Jacobian",
+    "flops": "operations",
+    "samples": "simulated noises",
 }
-NOT_FIGURES = {"examples", "seconds", "counted"}
+NOT_FIGURES = {"examples", "seconds", "counted", "applies"}
 
 
 def ledger(story: Story) -> str:
@@ -45,12 +53,13 @@ def ledger(story: Story) -> str:
     for name, result in fit.phases.items():
         figures = figures_of(result)
         examples, seconds = figures.get("examples"), figures.get("seconds")
+        examples = examples[-1] if isinstance(examples, list) else examples  # ever more of them
         rows.append(
             [
                 escape(name.replace("_", " ")),
                 number(examples) if examples else "-",
                 "-" if seconds is None else f"{seconds:.2f}",
-                escape("; ".join(_key_figures(figures))),
+                escape("; ".join(_key_figures(name, figures))),
             ]
         )
     rows.append(["whole run", number(fit.examples_used), f"{fit.seconds:.2f}", ""])
@@ -66,14 +75,20 @@ def ledger(story: Story) -> str:
     return section("ledger", "Time, examples and settings", text, content)
 
 
-def _key_figures(figures: dict[str, Any]) -> list[str]:
+def _key_figures(phase: str, figures: dict[str, Any]) -> list[str]:
     lines = []
     for name, value in figures.items():
         if name in NOT_FIGURES or isinstance(value, list) or value in ("", None):
             continue
-        shown = value if isinstance(value, str) else number(value)
-        lines.append(f"{LABELS.get(name, name.replace('_', ' '))} {shown}")
+        label = LABELS.get(f"{phase} {name}") or LABELS.get(name, name.replace("_", " "))
+        lines.append(f"{label} {_shown(value)}")
     return lines
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else number(value)
 
 
 def _flat(config: dict[str, Any], prefix: str = "") -> dict[str, str]:

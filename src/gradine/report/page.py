@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gradine.report import heads, ledger, sections
+from gradine.report import exact_sections, heads, ledger, sections
 from gradine.report.story import Story
 from gradine.report.style import STYLE
-from gradine.report.verdict import verdict
+from gradine.report.verdict import verdict, word_of
 
 __all__ = ["page"]
 
@@ -24,13 +24,11 @@ HEAD = """<!DOCTYPE html>
 def page(story: Story) -> str:
     """The whole report, in the order of the story."""
     fit = story.fit
-    word = "learned" if fit.learned else "not learned"
+    word = word_of(fit.status).lower()
     parts = [
         verdict(story),
-        sections.total(story),
-        sections.body(story),
-        sections.hull(story),
-        sections.polish(story),
+        *(_exact(story) if story.exact_ran else ()),
+        *(_sculpt(story) if story.sculpt_ran else ()),
         heads.heads(story),
         heads.attention(story),
         sections.certificate(story),
@@ -43,10 +41,30 @@ def page(story: Story) -> str:
     )
 
 
+def _exact(story: Story) -> list[str]:
+    parts = (
+        exact_sections.moments(story),
+        exact_sections.fits(story),
+        exact_sections.curve(story),
+        exact_sections.determined(story),
+    )
+    return [part for part in parts if part]
+
+
+def _sculpt(story: Story) -> list[str]:
+    return [
+        sections.total(story),
+        sections.body(story),
+        sections.hull(story),
+        sections.polish(story),
+    ]
+
+
 def _subject(story: Story) -> str:
     seen = story.fit.survey
     return (
-        "An attention layer carved out of examples: sequences of "
+        f"An attention layer {'carved out of' if story.fit.method == 'sculpt' else 'learned from'} "
+        "examples: sequences of "
         f"{seen.seq_len} tokens with {len(seen.x_mean)} coordinates, "
         f"{len(seen.y_mean)} outputs a token."
     )

@@ -10,6 +10,7 @@ from gradine.report import pictures
 from gradine.report.draw import number
 from gradine.report.parts import facts, panels, section, table
 from gradine.report.story import Story
+from gradine.status import Status
 
 __all__ = ["body", "certificate", "hull", "polish", "total"]
 
@@ -135,12 +136,23 @@ def certificate(story: Story) -> str:
         f"{proven.sentence().capitalize()}. The curve holds as a whole and may be read anywhere: "
         "at most the share p of all inputs has a relative error above eps. It rests on examples "
         "that took no part in fitting; the floor on the right is all that their number can prove, "
-        "and a curve that comes down only far to the right would mean an inexact answer."
     )
+    if story.fit.status is Status.LEARNED_UP_TO_NOISE:
+        text += (
+            "and the curve comes down at the noise of the labels, as held-out labels have it too: "
+            "the true layer itself would do no better. How far the heads may be from it is "
+            "another question, which the error bars answer."
+        )
+    else:
+        text += "and a curve that comes down only far to the right would mean an inexact answer."
     listing = {
         "confidence": f"{proven.confidence:.1%}",
         "held-out examples": number(proven.examples),
         "median relative error": number(proven.median_error),
         "largest relative error": number(proven.largest_error),
     }
+    if proven.bars is not None and story.fit.status is Status.LEARNED_UP_TO_NOISE:
+        listing["noise of the labels"] = number(proven.bars.noise)
+        listing["largest error bar of Theta"] = number(max(proven.bars.theta))
+        listing["largest error bar of W"] = number(max(proven.bars.w))
     return section("certificate", title, text, panels(pictures.certificate(proven), facts(listing)))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gradine.exact.results import HeadFit
 from gradine.fit import Fit
 from gradine.layer import AttentionLayer
 from gradine.score import Match, common_ground, compare
@@ -107,6 +108,30 @@ class Story:
         return (self.fit.phases[carved[-1][0]].spectrum, 0) if carved else None
 
     @property
+    def exact_ran(self) -> bool:
+        """Whether the exact learner took part, with an answer or without."""
+        return self.fit.method == "exact" or "identify" in self.fit.phases
+
+    @property
+    def sculpt_ran(self) -> bool:
+        """Whether the six phases took part; they may have stopped before the first ended."""
+        return self.fit.method == "sculpt" or "crude_sum" in self.fit.phases
+
+    @property
+    def fits(self) -> dict[str, HeadFit]:
+        """Fits of the exact learner by the name of their phase, fewest heads first."""
+        found = [(name, it) for name, it in self.fit.phases.items() if isinstance(it, HeadFit)]
+        return dict(sorted(found, key=lambda item: (item[0] == "refine", item[1].heads)))
+
+    @property
+    def answer(self) -> HeadFit | None:
+        """The fit that the exact learner ended with: that which it put error bars on."""
+        known = self.fit.phases.get("identify")
+        if known is None:
+            return None
+        return self.fits.get("refine") or self.fits.get(f"fit_{len(known.theta_bars)}")
+
+    @property
     def pairs(self) -> list[HeadPair]:
         """Heads side by side: by true head where there is one, then learned heads left over."""
         if self.learned is None:
@@ -145,8 +170,8 @@ def tell(
 
 def _inputs_of(fit: Fit) -> dict[str, Any]:
     """Compare on inputs like those that were learned from."""
-    kind = fit.survey.kind
-    return {"seq_len": fit.survey.seq_len, "kind": "gaussian" if kind == "gaussian" else "boolean"}
+    kind = "boolean" if fit.survey.boolean else "gaussian"
+    return {"seq_len": fit.survey.seq_len, "kind": kind}
 
 
 def _check_truth(fit: Fit, truth: AttentionLayer) -> None:

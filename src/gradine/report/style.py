@@ -43,6 +43,7 @@ section > p { max-width: 46rem; }
 .way li {
   padding: 0.1rem 0.6rem; border: 1px solid currentColor; border-radius: 1rem; font-size: 0.85rem;
 }
+.way .learner { padding-left: 0; min-width: 3.6rem; border-color: transparent; }
 .done { color: var(--good); }
 .halt { font-weight: 600; }
 .ahead { color: var(--soft); border-style: dashed !important; }
@@ -68,6 +69,8 @@ th:first-child { padding-left: 0; text-align: left; }
 thead th { vertical-align: bottom; color: var(--soft); font-weight: 500; }
 tbody th { font-weight: 500; white-space: nowrap; }
 td { font-variant-numeric: tabular-nums; }
+.starts { margin-top: 0.8rem; }
+.starts td:nth-child(3), .starts th:nth-child(3) { min-width: 12rem; text-align: left; }
 .ledger td:last-child, .ledger th:last-child { min-width: 14rem; text-align: left; }
 figure { margin: 0; min-width: 0; flex: 1 1 0; max-width: 13rem; text-align: center; }
 figcaption { margin-top: 0.15rem; font-size: 0.78rem; line-height: 1.25; }

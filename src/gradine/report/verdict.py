@@ -7,11 +7,20 @@ from html import escape
 from gradine.report.draw import number
 from gradine.report.parts import facts
 from gradine.report.story import Story
+from gradine.status import Status
 
-__all__ = ["verdict"]
+__all__ = ["verdict", "word_of"]
 
-#: The stations of the story: what a run calls them, and what a reader is told.
-STATIONS = {
+#: The stations of each learner: what a run calls them, and what a reader is told.
+EXACT = {
+    "spectrum": "1 moments",
+    "mixing": "2 mixing",
+    "fit": "3 fit",
+    "refine": "4 refine",
+    "identify": "5 error bars",
+    "verify": "verify",
+}
+SCULPT = {
     "crude_sum": "1 crude sum",
     "sculpt": "2 sculpt",
     "proxy": "3 proxy",
@@ -21,20 +30,25 @@ STATIONS = {
     "polish": "polish",
     "verify": "verify",
 }
+NOISY = (Status.LEARNED_UP_TO_NOISE, Status.TOO_NOISY)
 
 
 def verdict(story: Story) -> str:
     """Learned or not, in words, sign and colour."""
     fit = story.fit
-    kind, sign, word = ("good", "✓", "Learned") if fit.learned else ("bad", "✗", "Not learned")
+    word = word_of(fit.status)
+    kind, sign = ("good", "✓") if fit.learned else ("bad", "✗")
     reason = fit.reason[:1].upper() + fit.reason[1:]
     lines = [f"<p>{escape(reason)}.</p>"]
     if fit.certificate is not None:
         sentence = fit.certificate.sentence()
+        noisy = "; held-out labels have noise themselves, which counts as error here"
+        sentence += noisy if fit.status is Status.LEARNED_UP_TO_NOISE else ""
         lines.append(f"<p>{escape(sentence[:1].upper() + sentence[1:])}.</p>")
-    elif fit.status.help:
+    if fit.status.help:
         lines.append(f"<p><strong>What may help:</strong> {escape(fit.status.help)}.</p>")
-    shown = {"heads": "-" if fit.heads is None else number(fit.heads)}
+    candidate = fit.method == "exact" and not fit.learned
+    shown = {"heads (not believed)" if candidate else "heads": number(fit.heads)}
     if fit.held_out_error is not None:
         shown["held-out error (median)"] = number(fit.held_out_error)
     shown["examples"] = number(fit.examples_used)
@@ -44,37 +58,82 @@ def verdict(story: Story) -> str:
             f"{number(float(story.match.theta_error.max()))}, "
             f"{number(float(story.match.w_error.max()))}"
         )
+    known = fit.phases.get("identify") if fit.status in NOISY else None
+    if known is not None:
+        shown["noise of the labels"] = number(known.noise)
+        shown["error bar of Theta, of W (worst head)"] = (
+            f"{number(float(known.theta_bars.max()))}, {number(float(known.w_bars.max()))}"
+        )
     return (
         f'<section id="verdict" class="{kind}" aria-labelledby="verdict-title">\n'
         f'<h2 id="verdict-title"><span aria-hidden="true">{sign}</span> {word}</h2>\n'
         + "\n".join(lines)
         + facts(shown)
-        + _stations(story)
+        + _ways(story)
         + "\n</section>"
     )
 
 
-def _stations(story: Story) -> str:
+def word_of(status: Status) -> str:
+    """The verdict in a word or two."""
+    if status is Status.LEARNED_UP_TO_NOISE:
+        return "Learned up to noise"
+    return "Learned" if status.learned else "Not learned"
+
+
+def _ways(story: Story) -> str:
+    """The way of each learner that took part; a second one is tried where the first fails."""
+    ways = []
+    if story.exact_ran:
+        ways.append(("exact", _stations(story, EXACT, _exact_halt(story))))
+    if story.sculpt_ran:
+        ways.append(("sculpt", _stations(story, SCULPT, _sculpt_halt(story))))
+    return "".join(
+        f'<ol class="way" aria-label="phases of the run{"" if len(ways) == 1 else f", {name}"}">'
+        f"{'' if len(ways) == 1 else f'<li class=learner>{name}</li>'}{items}</ol>"
+        for name, items in ways
+    )
+
+
+def _stations(story: Story, stations: dict[str, str], halt: str | None) -> str:
     """The way through the phases, with the place where the run stopped."""
-    fit = story.fit
-    halt, passed, items = _halt(story), True, []
-    for name, label in STATIONS.items():
+    passed, items = True, []
+    for name, label in stations.items():
         if name == halt:
             kind, sign, words, passed = "halt", "✗", ": stopped here", False
         elif not passed:
             kind, sign, words = "ahead", "·", ""
-        elif name in fit.phases or name == "verify":
+        elif name in story.fit.phases or _passed(story, name):
             kind, sign, words = "done", "✓", ""
         else:
             continue  # it was not asked for
         mark = f'<span aria-hidden="true">{sign}</span>'
         items.append(f'<li class="{kind}">{mark} {label}{words}</li>')
-    return f'<ol class="way" aria-label="phases of the run">{"".join(items)}</ol>'
+    return "".join(items)
 
 
-def _halt(story: Story) -> str | None:
-    """The station where the run stopped: a phase that once succeeded failed in a repetition."""
+def _passed(story: Story, name: str) -> bool:
+    """Stations that are no phase of that name: the fits, and the check at the end."""
+    return name == "verify" or (name == "fit" and bool(story.fits))
+
+
+def _exact_halt(story: Story) -> str | None:
+    """The station where the exact learner stopped; None if its answer was verified."""
+    fit, answer = story.fit, story.answer
+    if fit.method == "exact":
+        return None if fit.learned else fit.status.phase
+    # The other learner gave the answer: this one was refused by its own check, or by the last one.
+    believed = "refine" in fit.phases or (answer is not None and answer.exact)
+    return "verify" if believed else "fit"
+
+
+def _sculpt_halt(story: Story) -> str | None:
+    """The station where the six phases stopped: one that once succeeded failed in a repetition."""
     fit = story.fit
+    if fit.method != "sculpt":  # tried after the exact learner, and no better
+        asked = [name for name in SCULPT if name != "polish" or fit.config.sculpt.polish]
+        done = max((place for place, name in enumerate(asked) if name in fit.phases), default=-1)
+        return asked[done + 1]
     if fit.learned:
         return None
     again = fit.status.phase in ("sculpt", "proxy") and fit.status.phase in fit.phases
