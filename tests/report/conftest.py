@@ -1,4 +1,4 @@
-"""Runs that reports are made of: learned, and stopped on the way."""
+"""Runs that reports are made of: learned, and stopped on the way, by either learner."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 
 import gradine
+from gradine.exact.config import ExactConfig
 from gradine.learn import LearnConfig
 from gradine.sculpt.config import SculptConfig
 
 # A coarse net is enough where the polish follows: these runs serve the report, not the learner.
-QUICK = LearnConfig(sculpt=SculptConfig(net_tuples=500, refined_tuples=1, net_examples=1000))
+QUICK = LearnConfig(
+    sculpt=SculptConfig(net_tuples=500, refined_tuples=1, net_examples=1000),
+    exact=ExactConfig(curve_points=3),
+)
 
 
 class Run(NamedTuple):
@@ -22,8 +26,19 @@ class Run(NamedTuple):
 
 
 def run(truth: gradine.AttentionLayer, n: int, **options) -> Run:
+    """Learn by the six phases."""
     X = gradine.sample_inputs(n, seq_len=3, dim=truth.dim, seed=2)
-    return Run(gradine.learn(X, truth(X), config=QUICK, **options), truth, X[0])
+    return Run(gradine.learn(X, truth(X), method="sculpt", config=QUICK, **options), truth, X[0])
+
+
+def exact_run(
+    truth: gradine.AttentionLayer, n: int, noise: float = 0.0, size: float = 1.0, **options
+) -> Run:
+    """Learn by the exact learner, from labels with ``noise`` relative to their size."""
+    X = size * gradine.sample_inputs(n, seq_len=3, dim=truth.dim, seed=2)
+    Y = truth(X)
+    Y = Y + noise * Y.std() * np.random.default_rng(3).standard_normal(Y.shape)
+    return Run(gradine.learn(X, Y, method="exact", config=QUICK, **options), truth, X[0])
 
 
 @pytest.fixture(scope="session")
@@ -50,3 +65,38 @@ def cancelled() -> Run:
 def flat() -> Run:
     """Attention too flat for a proxy: stops in the third phase."""
     return run(gradine.plant(heads=2, dim=6, scale=0.2, seed=1), 8000)
+
+
+@pytest.fixture(scope="session")
+def exact() -> Run:
+    """Two heads with biases, without noise."""
+    truth = gradine.plant(heads=2, dim=6, scale=3.0, seed=1, out_dim=5, constant=True)
+    return exact_run(truth, 4000)
+
+
+@pytest.fixture(scope="session")
+def noisy() -> Run:
+    """Two heads, and labels with a tenth of noise."""
+    return exact_run(gradine.plant(heads=2, dim=6, scale=3.0, seed=1), 4000, noise=0.1)
+
+
+@pytest.fixture(scope="session")
+def drowned() -> Run:
+    """One head, and too much noise for its examples."""
+    truth = gradine.plant(heads=1, dim=6, scale=0.3, seed=1)
+    return exact_run(truth, 1000, noise=0.65, heads=1)
+
+
+@pytest.fixture(scope="session")
+def misfit() -> Run:
+    """Labels that no attention layer made."""
+    truth = gradine.plant(heads=1, dim=6, scale=3.0, seed=1)  # of the right sizes, no more
+    X = gradine.sample_inputs(4000, seq_len=3, dim=6, seed=2)
+    bent = np.tanh(2.0 * X @ np.random.default_rng(3).standard_normal((6, 6)))
+    return Run(gradine.learn(X, bent, method="exact", config=QUICK), truth, X[0])
+
+
+@pytest.fixture(scope="session")
+def small_tokens() -> Run:
+    """Tokens of another size: moments say nothing about them."""
+    return exact_run(gradine.plant(heads=2, dim=6, scale=3.0, seed=1), 4000, size=0.5)

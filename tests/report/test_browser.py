@@ -31,6 +31,7 @@ FLAGS = [
     "--enable-logging=stderr",
     "--v=0",
 ]
+NAMES_OF_REPORTS = ("learned", "stopped", "exact", "noisy")
 WIDTHS = {"desktop": 1280, "phone": 390}
 
 
@@ -45,10 +46,12 @@ def browser() -> str:
 
 
 @pytest.fixture(scope="module")
-def reports(tmp_path_factory, pair, cancelled) -> Path:
+def reports(tmp_path_factory, pair, cancelled, exact, noisy) -> Path:
     folder = tmp_path_factory.mktemp("reports")
     write_report(folder / "learned.html", pair.fit, truth=pair.truth, example=pair.example)
     write_report(folder / "stopped.html", cancelled.fit, truth=cancelled.truth)
+    write_report(folder / "exact.html", exact.fit, truth=exact.truth, example=exact.example)
+    write_report(folder / "noisy.html", noisy.fit, truth=noisy.truth, example=noisy.example)
     return folder
 
 
@@ -67,7 +70,7 @@ def colours(path: Path) -> np.ndarray:
     return np.unique(pixels, axis=0, return_counts=True)[0]
 
 
-@pytest.mark.parametrize("name", ["learned", "stopped"])
+@pytest.mark.parametrize("name", NAMES_OF_REPORTS)
 @pytest.mark.parametrize("device", WIDTHS)
 def test_page_renders(browser, reports, name, device):
     picture = reports / f"{name}-{device}.png"
@@ -88,14 +91,15 @@ def test_dark_theme_is_dark(browser, reports):
     assert shades[0] < 80 < 200 < shades[1]
 
 
-def test_dom_has_every_section(browser, reports):
-    dom = open_page(browser, reports / "learned.html", "--dump-dom")
+@pytest.mark.parametrize(("name", "plots"), [("learned", 6), ("exact", 5)])
+def test_dom_has_every_section(browser, reports, name, plots):
+    dom = open_page(browser, reports / f"{name}.html", "--dump-dom")
     sections = re.findall(r'<section id="(\w+)"', dom)
     assert len(sections) == 9 and sections[0] == "verdict" and sections[-1] == "ledger"
-    assert len(re.findall(r'<svg class="plot"', dom)) == 6
+    assert len(re.findall(r'<svg class="plot"', dom)) == plots
 
 
-@pytest.mark.parametrize("name", ["learned", "stopped"])
+@pytest.mark.parametrize("name", NAMES_OF_REPORTS)
 @pytest.mark.parametrize("device", WIDTHS)
 def test_nothing_sticks_out_sideways(browser, reports, name, device):
     """A frame as wide as the device around the report; a browser window cannot be that narrow."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -15,70 +13,7 @@ from gradine.report.story import tell
 from gradine.sculpt.results import Span
 from gradine.status import Status
 
-SECTIONS = [
-    "verdict",
-    "sum",
-    "body",
-    "hull",
-    "polish",
-    "heads",
-    "attention",
-    "certificate",
-    "ledger",
-]
-VOID = {"meta", "img", "rect", "path", "use", "br", "link", "input", "hr"}
-
-
-class Outline(HTMLParser):
-    """Sections, ids, pictures without words, and whether every tag is closed in order."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.sections: list[str | None] = []
-        self.ids: list[str | None] = []
-        self.wordless = 0
-        self.open: list[str] = []
-        self.feed(html)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        found = dict(attrs)
-        if tag == "section":
-            self.sections.append(found.get("id"))
-        if "id" in found:
-            self.ids.append(found["id"])
-        words = found.get("alt") or found.get("aria-label")
-        self.wordless += tag in ("img", "svg") and not words
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        if tag not in VOID:
-            assert self.open.pop() == tag
-
-
-def check_page(html: str) -> Outline:
-    """What holds for every report."""
-    outline = Outline(html)
-    assert outline.sections == SECTIONS
-    assert outline.open == []
-    assert len(set(outline.ids)) == len(outline.ids)
-    assert outline.wordless == 0
-    assert not re.search(r"https?:|<script|<link|@import|(?:src|href)=\"(?!data:|#)", html)
-    assert "nan" not in re.findall(r">([^<]*)<", html)
-    references = set(re.findall(r'(?:href="|url\()#([\w-]+)', html))
-    assert references <= set(outline.ids)
-    assert len(html) < 500_000
-    return outline
-
-
-def words_of(html: str) -> str:
-    return re.sub(r"\s+", " ", re.sub(r"<style>.*?</style>|<[^>]+>", " ", html, flags=re.DOTALL))
+from .outline import check_page, words_of
 
 
 @pytest.fixture(scope="module")

@@ -69,8 +69,8 @@ def fits(story: Story) -> str:
         return ""
     answer = story.answer
     text = (
-        "Heads are fitted to all examples at once, with ever more heads until one more explains "
-        "nothing more. A dot is where a start begins, a number how many heads the curve has. "
+        "All heads are fitted at once; their number is right when one more explains nothing more. "
+        "A dot is where a start begins, a number how many heads the curve has. "
         "Without noise the curve of the right number of heads falls to rounding, and those with "
         "fewer level off; with noise the right one levels off at the noise, and more heads are no "
         "better on held-out examples. An annealed start goes down slowly, from strong penalties "
@@ -144,30 +144,37 @@ def determined(story: Story) -> str:
         "would be a direction in which the heads could move and no example would notice. An error "
         "bar is how far noise of the labels moves a head (relative standard error)"
     )
-    answer, status = story.answer, story.fit.status
-    if story.fit.method != "exact" or status in (Status.NOT_REALIZABLE, Status.NOT_VERIFIED):
-        text += (
-            ". This answer was not believed: what it leaves is no noise, and its bars, which take "
-            "it for noise, say too little."
-        )
-    elif status is Status.TOO_NOISY:
-        text += "; here the bars are too large for the heads to be believed."
-    elif answer is not None and answer.exact:
-        text += "; here there is no noise but rounding."
-    else:
-        text += "; four times as many examples halve it."
-    truth = story.match is not None and story.fit.method == "exact"
-    if truth:
-        text += " True errors should be within a few bars."
+    beside = (
+        story.match is not None and story.fit.method == "exact" and story.learned is not None
+    ) and story.learned.n_heads == len(known.theta_bars)
+    text += _meaning(story, beside)
     listing = {
-        "noise of the labels (relative)": number(known.noise),
+        "noise of the labels (what is left, relative)": number(known.noise),
         "condition (largest over smallest)": number(float(known.condition)),
         "simulated noises": number(known.samples),
     }
-    bars = _bars_with_errors(story, known) if truth else _bars(known)
+    bars = _bars_with_errors(story, known) if beside else _bars(known)
     side = facts(listing) + bars
     picture = pictures.jacobian(known.singular_values) if len(known.singular_values) else ""
     return section("determined", "What the examples determine", text, panels(picture, side))
+
+
+def _meaning(story: Story, beside: bool) -> str:
+    """What the bars are worth in this run; ``beside``: true errors stand beside them."""
+    answer, status = story.answer, story.fit.status
+    if story.fit.method != "exact" or status in (Status.NOT_REALIZABLE, Status.NOT_VERIFIED):
+        return (
+            ". This answer was not believed: what it leaves is no noise, and bars that take it for "
+            "noise say too little."
+        )
+    if answer is not None and answer.exact:
+        size = ", and the true errors are of that order" if beside else ""
+        return f"; here there is no noise but rounding{size}."
+    if status is Status.TOO_NOISY:
+        text = "; here the bars are too large for the heads to be believed."
+    else:
+        text = "; four times as many examples would halve it."
+    return text + (" True errors should be within a few bars." if beside else "")
 
 
 def _bars(known: Identified) -> str:

@@ -115,7 +115,7 @@ class Story:
     @property
     def sculpt_ran(self) -> bool:
         """Whether the six phases took part; they may have stopped before the first ended."""
-        return self.fit.method == "sculpt" or "crude_sum" in self.fit.phases
+        return self.fit.method != "exact" or "crude_sum" in self.fit.phases
 
     @property
     def fits(self) -> dict[str, HeadFit]:

@@ -1,0 +1,62 @@
+"""What the tests of reports read out of a page."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+SCULPT = ("sum", "body", "hull", "polish")
+ANSWER = ("heads", "attention", "certificate", "ledger")
+VOID = {"meta", "img", "rect", "path", "use", "br", "link", "input", "hr"}
+
+
+class Outline(HTMLParser):
+    """Sections, ids, pictures without words, and whether every tag is closed in order."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.sections: list[str | None] = []
+        self.ids: list[str | None] = []
+        self.wordless = 0
+        self.open: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        if tag == "section":
+            self.sections.append(found.get("id"))
+        if "id" in found:
+            self.ids.append(found["id"])
+        words = found.get("alt") or found.get("aria-label")
+        self.wordless += tag in ("img", "svg") and not words
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+def check_page(html: str, *phases: str) -> Outline:
+    """What holds for every report; ``phases`` are its sections about phases, sculpt's if none."""
+    outline = Outline(html)
+    assert outline.sections == ["verdict", *(phases or SCULPT), *ANSWER]
+    assert outline.open == []
+    assert len(set(outline.ids)) == len(outline.ids)
+    assert outline.wordless == 0
+    assert not re.search(r"https?:|<script|<link|@import|(?:src|href)=\"(?!data:|#)", html)
+    assert "nan" not in re.findall(r">([^<]*)<", html)
+    references = set(re.findall(r'(?:href="|url\()#([\w-]+)', html))
+    assert references <= set(outline.ids)
+    assert len(html) < 500_000
+    return outline
+
+
+def words_of(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<style>.*?</style>|<[^>]+>", " ", html, flags=re.DOTALL))
