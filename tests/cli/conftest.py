@@ -78,6 +78,11 @@ class Story:
     data: Path
     run: Path
 
+    @property
+    def records(self) -> list[str]:
+        """Names of the run's records, in the order of its phases."""
+        return sorted(path.name for path in (self.run / "phases").iterdir())
+
 
 @pytest.fixture(scope="session")
 def told(tmp_path_factory) -> Story:

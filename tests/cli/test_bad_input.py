@@ -69,12 +69,16 @@ def test_single_tokens(learn_from, saved, arrays):
 
 def test_too_few_examples(learn_from, saved, arrays):
     few = {name: array[:10] for name, array in arrays.items()}
-    refused(learn_from(saved(**few)), "data.npz: n = 10 is too few examples", "need at least 15")
+    answer = learn_from(saved(**few), "--method", "sculpt")
+    refused(answer, "data.npz: n = 10 is too few examples", "need at least 15")
+    alone = {name: array[:1] for name, array in arrays.items()}
+    refused(learn_from(saved(**alone)), "data.npz: n = 1 is too few examples")
 
 
 def test_inputs_of_no_known_kind(learn_from, saved, arrays):
     arrays["X"] *= 0.3
-    refused(learn_from(saved(**arrays)), "data.npz: X is neither uniform on +-1 nor near standard")
+    answer = learn_from(saved(**arrays), "--method", "sculpt")  # the only learner that minds
+    refused(answer, "data.npz: X is neither uniform on +-1 nor near standard")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +88,10 @@ def test_inputs_of_no_known_kind(learn_from, saved, arrays):
         (("--heads", 99), "heads is 99; expected between 1 and 6"),
         (("--heads", "two"), "heads is 'two'"),
         (("--heads", "1.5"), "heads is '1.5'"),
-        (("--method", "exact"), "method is 'exact'"),
+        (("--rank", 0), "rank is 0; expected at least 1"),
+        (("--rank", 7), "rank is 7; expected between 1 and 6"),
+        (("--rank", "1.5"), "'--rank'"),
+        (("--rank", 2, "--method", "sculpt"), "--rank is for the exact learner"),
         (("--method", "guess"), "'--method'"),
         (("--confidence", 1), "confidence is 1"),
         (("--confidence", "nan"), "confidence is nan"),
@@ -120,11 +127,12 @@ def test_a_folder_that_holds_a_run(cli, told):
 
 def test_refused_examples_do_not_cost_an_earlier_run(cli, told, saved, arrays, tmp_path):
     out = tmp_path / "run"
-    assert cli("learn", told.data, "--out", out, "--no-polish", "--no-report").code == 0
+    learn = ("--out", out, "--method", "sculpt", "--no-report")
+    assert cli("learn", told.data, *learn, "--no-polish").code == 0
     before = sorted(out.rglob("*"))
     arrays["X"] *= 0.3
     for flag in ("--overwrite", "--resume"):
-        refused(cli("learn", saved(**arrays), "--out", out, flag), "neither uniform on +-1 nor")
+        refused(cli("learn", saved(**arrays), *learn, flag), "neither uniform on +-1 nor")
         assert sorted(out.rglob("*")) == before
 
 

@@ -48,7 +48,7 @@ def test_compare_refuses(cli, real_cli, told, two_layers, tmp_path):
     answer = real_cli("compare", learned, tmp_path / "none.safetensors")
     assert answer.code == 2 and "none.safetensors: no such file" in answer.error_line
     assert "learned has out_dim 5; expected 6" in cli("compare", learned, told.truth).error_line
-    answer = cli("compare", told.run / "phases" / "03_proxy.safetensors", truth)
+    answer = cli("compare", told.run / "phases" / told.records[2], truth)
     assert answer.code == 2 and "not a gradine layer file" in answer.error_line
     assert "seq_len is 0" in cli("compare", learned, truth, "--seq-len", 0).error_line
 
@@ -88,7 +88,7 @@ def test_demo_does_not_touch_what_is_not_its_own(cli, tmp_path):
         (("--heads", 0), "heads is 0"),
         (("--seq-len", 1), "seq_len is 1"),
         (("--examples", 0), "examples is 0"),
-        (("--examples", 10), "n = 10 is too few examples"),
+        (("--examples", 1), "n = 1 is too few examples"),
         (("--scale", "nan"), "scale is nan"),
     ],
 )
@@ -99,7 +99,9 @@ def test_demo_refuses(cli, tmp_path, options, complaint):
 
 
 def test_demo_that_does_not_learn(cli, tmp_path):
-    answer = cli(*DEMO, "--out", tmp_path / "demo", "--seq-len", 7, "--json")
+    answer = cli(*DEMO, "--out", tmp_path / "demo", "--examples", 300, "--json")
     assert answer.code == 3 and answer.json["certificate"] is None
-    assert "not learned: phase sculpt" in answer.err.splitlines()[-1]
+    assert (
+        "not learned: phase verify: too few examples were kept away" in answer.err.splitlines()[-1]
+    )
     assert "theta_error" not in answer.json

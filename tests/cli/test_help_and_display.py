@@ -45,6 +45,35 @@ def test_telling_figures_of_each_phase():
     assert "rows 5, residual 0.5" in again and "recalled from the earlier run" in again
 
 
+@pytest.mark.parametrize(
+    ("name", "figures", "told"),
+    [
+        ("spectrum", {"heads": 2, "confidence": 0.984, "reason": ""}, "heads 2, confidence 0.98"),
+        ("spectrum", {"heads": 0, "confidence": 0.0, "reason": "too few"}, "no count: too few"),
+        ("mixing", {"residual": 0.25, "examples": 9}, "residual 0.25"),
+        (
+            "fit_12",
+            {"heads": 12, "residual": 1e-14, "validation_error": 2e-14, "reasons": ["annealed"]},
+            "heads 12, residual 1e-14, validation error 2e-14",
+        ),
+        (
+            "refine",
+            {"residual": 0.1, "validation_error": 0.11, "examples": 3600},
+            "residual 0.1, validation error 0.11, examples 3600",
+        ),
+        ("identify", {"noise": 0.1, "condition": 15.98}, "noise 0.1, condition 16"),
+        (
+            "curve",
+            {"examples": [10.0, 43.0], "errors": [1.0, 3e-15]},
+            "examples 43, held-out error 3e-15",
+        ),
+    ],
+)
+def test_telling_figures_of_the_exact_learner(name, figures, told):
+    line = phase_line(name, figures, False, 0.3)
+    assert line.split(maxsplit=1) == [name, f"{told}  (0.3 s)"]
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

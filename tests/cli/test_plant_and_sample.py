@@ -111,7 +111,7 @@ def test_sample_where_nothing_can_be_written(cli, told, tmp_path, out):
 
 def test_sample_from_what_is_no_layer(cli, told, tmp_path):
     usual = ("--examples", 10, "--seq-len", 3, "--out", tmp_path / "data.npz")
-    for path in (told.data, told.run / "phases" / "01_crude_sum.safetensors"):
+    for path in (told.data, told.run / "phases" / told.records[0]):
         answer = cli("sample", path, *usual)
         assert answer.code == 2
         assert f"{path}: not a gradine layer file" in answer.error_line

@@ -15,18 +15,22 @@ from gradine.cli.show import PhaseDisplay
 from .conftest import environment
 
 
+def phase_of(record: str) -> str:
+    return record[3:].removesuffix(".safetensors")
+
+
 @pytest.fixture
 def stopped(cli, told, tmp_path, monkeypatch):
     """The folder of a run that was stopped by Ctrl-C after its third phase."""
-    ended = PhaseDisplay.phase_ended
+    ended, third = PhaseDisplay.phase_ended, phase_of(told.records[2])
 
-    def stop_after_proxy(self, name, figures, recalled):
+    def stop_after_third(self, name, figures, recalled):
         ended(self, name, figures, recalled)
-        if name == "proxy":
+        if name == third:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(PhaseDisplay, "phase_ended", stop_after_proxy)
+        patch.setattr(PhaseDisplay, "phase_ended", stop_after_third)
         answer = cli("learn", told.data, "--out", tmp_path / "run")
     assert answer.code == 130 and answer.out == ""
     assert answer.err.endswith("gradine: stopped; continue with --resume\n")
@@ -39,16 +43,12 @@ def records(folder):
 
 def test_resume_gives_the_bytes_of_an_unbroken_run(cli, told, stopped):
     done = records(stopped)
-    assert sorted(done) == [
-        "01_crude_sum.safetensors",
-        "02_sculpt.safetensors",
-        "03_proxy.safetensors",
-    ]
+    assert sorted(done) == told.records[:3]
     assert not (stopped / "result.json").exists()
     answer = cli("learn", told.data, "--out", stopped, "--resume")
     assert answer.code == 0
     recalled = [line.split()[0] for line in answer.err.splitlines() if "recalled" in line]
-    assert recalled == ["crude_sum", "sculpt", "proxy"]
+    assert recalled == [phase_of(record) for record in told.records[:3]]
     assert {name: records(stopped)[name] for name in done} == done
     resumed, unbroken = (
         AttentionLayer.load(folder / "layer.safetensors") for folder in (stopped, told.run)
@@ -67,15 +67,15 @@ def test_resume_refuses_other_settings_and_other_data(cli, told, stopped, tmp_pa
     before = records(stopped)
     other = tmp_path / "other.npz"
     cli("sample", told.truth, "--examples", 8000, "--seq-len", 3, "--seed", 5, "--out", other)
-    for data, options in ((told.data, ("--seed", 1)), (told.data, ("--heads", 1)), (other, ())):
+    for data, options in ((told.data, ("--seed", 1)), (told.data, ("--rank", 2)), (other, ())):
         answer = cli("learn", data, "--out", stopped, "--resume", *options)
         assert answer.code == 2
-        assert "01_crude_sum.safetensors: belongs to other data" in answer.error_line
+        assert f"{told.records[0]}: belongs to other data" in answer.error_line
         assert records(stopped) == before
 
 
 def test_resume_refuses_a_damaged_record(cli, told, stopped):
-    record = stopped / "phases" / "02_sculpt.safetensors"
+    record = stopped / "phases" / told.records[1]
     record.write_bytes(record.read_bytes()[:100])
     answer = cli("learn", told.data, "--out", stopped, "--resume")
     assert answer.code == 2 and f"{record}: damaged" in answer.err.splitlines()[-1]
@@ -101,7 +101,7 @@ def test_ctrl_c_in_a_process(told, tmp_path):
         text=True,
         env=environment(),
     )
-    first = out / "phases" / "01_crude_sum.safetensors"
+    first = out / "phases" / told.records[0]
     while not first.exists() and process.poll() is None:
         time.sleep(0.002)
     process.send_signal(signal.SIGINT)

@@ -83,6 +83,7 @@ def test_not_realizable(misfit):
     check_page(html, *NO_CURVE)
     words = words_of(html)
     assert "✗ Not learned" in words and "✗ fit: stopped here" in words
+    assert "last candidate, 1 head" in words and "the answer, " not in words
     assert "heads (not believed)" in words and Status.NOT_REALIZABLE.help in words
     assert "no head was counted" in words and misfit.fit.phases["spectrum"].reason in words
     assert "This answer was not believed" in words and "There is no certificate" in words

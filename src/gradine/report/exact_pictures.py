@@ -56,7 +56,7 @@ def _stems(
             ax.plot(places[some], heights[some], "o", color=colour, markersize=6, label=label)
 
 
-def fits(found: Mapping[str, HeadFit], answer: HeadFit | None) -> str:
+def fits(found: Mapping[str, HeadFit], answer: HeadFit | None, word: str = "the answer") -> str:
     """Residual of each fit after each evaluation; a dot where a start begins."""
     right = 0 if answer is None else answer.heads
     runs = {name: np.sqrt(np.maximum(fit.misfits, SMALLEST**2)) for name, fit in found.items()}
@@ -71,7 +71,7 @@ def fits(found: Mapping[str, HeadFit], answer: HeadFit | None) -> str:
         seen: set[str] = set()
         for name in sorted(runs, key=lambda name: found[name].heads == right):  # the answer on top
             fit, run = found[name], runs[name]
-            label, colour = _role(fit.heads, right)
+            label, colour = _role(fit.heads, right, word)
             # A refinement goes on where the fit with as many heads ended.
             first = len(runs.get(f"fit_{fit.heads}", ())) if name == "refine" else 0
             style = ":" if name == "refine" else "-"
@@ -104,9 +104,9 @@ def fits(found: Mapping[str, HeadFit], answer: HeadFit | None) -> str:
     return panel("fit", f"Relative residual against evaluations: {words}", draw, height=3.0)
 
 
-def _role(heads: int, right: int) -> tuple[str, str]:
+def _role(heads: int, right: int, word: str) -> tuple[str, str]:
     if heads == right:
-        return f"the answer, {heads_in_words(heads)}", FOUND
+        return f"{word}, {heads_in_words(heads)}", FOUND
     return ("fewer heads", OTHER) if heads < right else ("more heads", THIRD)
 
 

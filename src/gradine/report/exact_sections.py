@@ -91,7 +91,9 @@ def fits(story: Story) -> str:
             "residual": number(answer.residual),
             "held-out error": number(answer.validation_error),
         }
-    content = panels(pictures.fits(found, answer), facts(listing) if listing else "")
+    believed = story.fit.learned and story.fit.method == "exact"
+    picture = pictures.fits(found, answer, "the answer" if believed else "last candidate")
+    content = panels(picture, facts(listing) if listing else "")
     content += f'<div class="starts">{table(head, rows)}</div>'
     return section("fit", "The fit", text, content)
 

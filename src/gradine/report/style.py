@@ -70,7 +70,7 @@ thead th { vertical-align: bottom; color: var(--soft); font-weight: 500; }
 tbody th { font-weight: 500; white-space: nowrap; }
 td { font-variant-numeric: tabular-nums; }
 .starts { margin-top: 0.8rem; }
-.starts td:nth-child(3), .starts th:nth-child(3) { min-width: 12rem; text-align: left; }
+.starts td:nth-child(3), .starts th:nth-child(3) { min-width: 9rem; text-align: left; }
 .ledger td:last-child, .ledger th:last-child { min-width: 14rem; text-align: left; }
 figure { margin: 0; min-width: 0; flex: 1 1 0; max-width: 13rem; text-align: center; }
 figcaption { margin-top: 0.15rem; font-size: 0.78rem; line-height: 1.25; }
