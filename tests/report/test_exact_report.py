@@ -30,7 +30,7 @@ def test_learned_without_noise(exact):
     check_page(html, *EXACT)
     words = words_of(html)
     assert "✓ Learned" in words and "Learned up to noise" not in words
-    assert "no noise but rounding, and the true errors are of that order" in words
+    assert "no noise but rounding, which is not random" in words
     assert "carved" not in words and "net search" not in words
     assert "stopped" not in words and "What may help" not in words
     for station in ("moments", "mixing", "fit", "error bars", "verify"):

@@ -47,7 +47,11 @@ def moments(seen: Spectrum) -> str:
 
 
 def _stems(
-    ax: Any, places: Array, heights: Array, chosen: NDArray[np.bool_], labels: tuple[str, str]
+    ax: Any,
+    places: NDArray[np.int_],
+    heights: Array,
+    chosen: NDArray[np.bool_],
+    labels: tuple[str, str],
 ) -> None:
     floor = ax.get_ylim()[0]
     for some, colour, label in ((chosen, FOUND, labels[0]), (~chosen, OTHER, labels[1])):

@@ -170,7 +170,7 @@ def _meaning(story: Story, beside: bool) -> str:
             "noise say too little."
         )
     if answer is not None and answer.exact:
-        size = ", and the true errors are of that order" if beside else ""
+        size = ", which is not random: true errors may be several bars" if beside else ""
         return f"; here there is no noise but rounding{size}."
     if status is Status.TOO_NOISY:
         text = "; here the bars are too large for the heads to be believed."
