@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gradine.certificate import Certificate
+    from gradine.exact.config import ExactConfig
     from gradine.examples import open_examples
     from gradine.fit import Fit, LearnConfig
     from gradine.inputs import plant, sample_inputs
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AttentionLayer",
     "Certificate",
+    "ExactConfig",
     "Fit",
     "LearnConfig",
     "Match",
@@ -46,6 +48,7 @@ __all__ = [
 _HOME = {
     "AttentionLayer": "gradine.layer",
     "Certificate": "gradine.certificate",
+    "ExactConfig": "gradine.exact.config",
     "Fit": "gradine.fit",
     "LearnConfig": "gradine.fit",
     "Match": "gradine.score",

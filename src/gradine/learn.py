@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -31,7 +31,7 @@ from gradine.files import OutputError
 from gradine.fit import Fit, LearnConfig, figures_of
 from gradine.layer import AttentionLayer
 from gradine.progress import Listener
-from gradine.records import fingerprint, load_record, save_record
+from gradine.records import check_record, fingerprint, load_record, save_record
 from gradine.sculpt.pipeline import six_phases
 from gradine.sculpt.search import square
 from gradine.solvers.convex import SolverError
@@ -47,6 +47,7 @@ BIAS_Z = 8.0  # a mean output this many standard errors from zero: the layer has
 LARGEST_OUTPUT = 1e10  # beyond, the polish mixes numbers of too different sizes
 NOISE_SLACK = 1.25  # held-out error over estimated noise: relative errors weigh small outputs more
 RECORDS = "phases"
+RECORD_PATTERN = "[0-9][0-9]_*.safetensors"  # phase records, and nothing that others put there
 
 #: The learners that a method tries in turn.
 LEARNERS: dict[str, tuple[str, ...]] = {
@@ -314,6 +315,8 @@ def _exact_objection(
     m = heads or 1
     least = unknowns(m, data.width, data.dim, data.out_dim, 1 if rank is None else rank)
     needed = math.ceil(least / (data.seq_len * data.out_dim))
+    if not len(data.split.validation) or not len(data.split.certify):
+        return f"n = {data.examples.n} is too few examples: none is left to check an answer"
     return _too_few(data, m, needed, "") if data.split.n_fit < needed else ""
 
 
@@ -333,6 +336,7 @@ def _run_key(seen: Survey, heads: int | None, method: str, seed: int, config: Le
     """What a phase result depends on: the data (by all its moments), the request, the settings."""
     from gradine import __version__
 
+    config = replace(config, exact=replace(config.exact, curve_points=0))  # no part of the answer
     settings = [heads, method, seed, asdict(config), __version__, seen.n, seen.seq_len]
     moments = [seen.x_mean, seen.x_variance, seen.x_fourth, seen.y_mean, seen.y_second]
     return fingerprint(settings, *moments)
@@ -354,6 +358,9 @@ def _runner(
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(f"cannot write {folder}: {error.strerror or error}") from error
+        if resume:  # all of them, as this run may come to other phases than that one
+            for path in sorted(folder.glob(RECORD_PATTERN)):
+                check_record(path, key)
 
     def run(name: str, kind: type[Result], work: Callable[[], Result]) -> Result:
         path = None if folder is None else folder / f"{len(phases) + 1:02d}_{name}.safetensors"

@@ -17,7 +17,7 @@ import numpy as np
 
 from gradine.files import write_bytes
 
-__all__ = ["RecordError", "fingerprint", "load_record", "save_record"]
+__all__ = ["RecordError", "check_record", "fingerprint", "load_record", "save_record"]
 
 Record = TypeVar("Record")
 
@@ -51,6 +51,19 @@ def save_record(path: Path, record: Any, run: str) -> None:
     plain = {k: v for k, v in values.items() if k not in arrays}
     header = {"record": type(record).__name__, "run": run, "fields": json.dumps(plain)}
     write_bytes(path, save(arrays, metadata=header))
+
+
+def check_record(path: Path, run: str) -> None:
+    """`RecordError` if a record is damaged or belongs to another run."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = file.metadata() or {}
+    except SafetensorError as error:
+        raise RecordError(f"{path}: damaged ({error})") from error
+    if header.get("run") != run:
+        raise RecordError(f"{path}: belongs to other data or other settings")
 
 
 def load_record(path: Path, kind: type[Record], run: str) -> Record:

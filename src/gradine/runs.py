@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gradine.files import OutputError, write_json
-from gradine.learn import RECORDS, Fit
+from gradine.learn import RECORD_PATTERN, RECORDS, Fit
 from gradine.progress import Listener
 
 __all__ = [
@@ -34,7 +34,6 @@ LAYER = "layer.safetensors"
 RESULT = "result.json"
 REPORT = "report.html"
 ANSWERS = (LAYER, RESULT, REPORT)
-RECORD_PATTERN = "[0-9][0-9]_*.safetensors"  # phase records, and nothing that others put there
 
 FORMAT_VERSION = 1
 LIBRARIES = ("numpy", "scipy", "piqp")  # those whose versions can change the numbers

@@ -86,6 +86,11 @@ class Status(Enum):
         "all outputs are zero: no head can be seen",
         "give examples of a layer whose outputs are not zero",
     )
+    TOO_FEW_EXAMPLES = _Ending(
+        "fit",
+        "too few examples for as many heads as they seem to need",
+        "give more examples",
+    )
     NOT_REALIZABLE = _Ending(
         "fit",
         "not realizable with so many heads: their best fit leaves what is no noise, or every start "

@@ -107,7 +107,7 @@ def test_count_is_right_wherever_it_begins(noise, first):
             fits[m] = fit_heads(task, m, starts=2)
         return fits[m]
 
-    assert count_heads(fit, first, 6, False, ExactConfig()) == 2
+    assert count_heads(fit, fit, first, 6, False, ExactConfig()) == 2
     if noise == 0.0 and first > 2:
         assert fits[first].exact and spare_heads(fits[2]) == 0
     assert improves(fit(1), fit(2), ExactConfig())

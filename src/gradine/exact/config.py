@@ -52,6 +52,8 @@ class ExactConfig:
     #: Steps without penalties, and products with the Jacobian in one of them.
     steps: int = 80
     products: int = 80
+    #: Steps of a fit that goes on from fewer examples to more.
+    refining_steps: int = 25
     #: A start is over when four steps in a row lower the loss by less than this share: near the
     #: heads each step lowers it tenfold, so this is a floor or a trap.
     worthwhile: float = 0.02
@@ -65,6 +67,11 @@ class ExactConfig:
     spectrum_examples: int = 2000
     #: Trust a count of the moments, and do not try one head fewer, from this confidence on.
     sure: float = 0.9
+    #: Below this confidence a count of the moments is no better than beginning at one head.
+    unsure: float = 0.2
+    #: Examples, in multiples of the counting bound, on which fits to noisy labels are compared:
+    #: so many that errors of the heads are small against the noise.
+    ripe_per_bound: float = 40.0
     #: One more head must lower the held-out error by so many standard errors, and by this share,
     #: to be believed.
     significance: float = 4.0

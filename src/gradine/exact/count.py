@@ -19,16 +19,23 @@ __all__ = ["count_heads", "improves", "spare_heads"]
 
 Array = NDArray[np.float64]
 
+PLAINLY = 0.7  # held-out errors this far apart are not a matter of the number of examples
 SPARE = 1e-3  # heads this near to another, or projections this small, are not heads of their own
 
 
 def count_heads(
-    fit: Callable[[int], HeadFit], first: int, most: int, sure: bool, config: ExactConfig
+    fit: Callable[[int], HeadFit],
+    ripe_fit: Callable[[int], HeadFit],
+    first: int,
+    most: int,
+    sure: bool,
+    config: ExactConfig,
 ) -> int:
     """The smallest number of heads that explains as much as any more do.
 
-    ``fit`` gives the fit with so many heads (and remembers it), ``first`` is where to begin, and
-    ``sure`` says that one head fewer need not be tried where ``first`` is exact.
+    ``fit`` gives the fit with so many heads (and remembers it), ``ripe_fit`` the same on as many
+    examples as every other number of heads gets, ``first`` is where to begin, and ``sure`` says
+    that one head fewer need not be tried where ``first`` is exact.
     """
     m, upper = first, most
     lower = 1  # fewer than this have been seen not to do
@@ -46,13 +53,26 @@ def count_heads(
                 sure = True
                 continue
             return m
-        if m < upper and (fit(m + 1).exact or improves(here, fit(m + 1), config)):
+        if m < upper and _better(fit, ripe_fit, m, config):
             m, lower, sure = m + 1, m + 1, True
             continue
-        if m > lower and not improves(fit(m - 1), here, config):
+        if m > lower and not improves(ripe_fit(m - 1), ripe_fit(m), config):
             m, upper = m - 1, m - 1
             continue
         return m
+
+
+def _better(
+    fit: Callable[[int], HeadFit],
+    ripe_fit: Callable[[int], HeadFit],
+    m: int,
+    config: ExactConfig,
+) -> bool:
+    """Whether one head more than m explains more; where that is plain, nothing has to ripen."""
+    here, more = fit(m), fit(m + 1)
+    if more.exact or more.validation_error < PLAINLY * here.validation_error:
+        return True
+    return not ripe_fit(m).exact and improves(ripe_fit(m), ripe_fit(m + 1), config)
 
 
 def improves(fewer: HeadFit, more: HeadFit, config: ExactConfig) -> bool:

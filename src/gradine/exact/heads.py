@@ -111,6 +111,10 @@ def fit_heads(
             break
         floors.append(end.misfit)
     assert best is not None
+    if _exact(best, config) and best.misfit > Rules.floor:
+        # Heads that are nearly equal, or nearly unseen, take many more products for each step.
+        rules = Rules(steps=30, most_products=10 * config.products, worthwhile=0.5, patience=2)
+        best = descend(problem, best.parameters, Penalty(), rules, path)
     return _finished(
         task,
         problem,
@@ -130,8 +134,10 @@ def refine(task: FitTask, fit: HeadFit) -> HeadFit:
     began = time.perf_counter()
     problem = Projection(task.X, task.Y, task.dim)
     start, path = parameters_of(problem, fit.theta, fit.w, fit.rank), Path()
-    rules = Rules(steps=task.config.steps, inexact=1e-2, worthwhile=1e-7, patience=2)
+    rules = Rules(steps=task.config.refining_steps, inexact=1e-2, worthwhile=1e-5, patience=2)
     best = descend(problem, start, Penalty(), rules, path)
+    # At a floor the loss rests; where it still falls, what is left is no noise.
+    rests = len(path.misfits) > 1 and path.misfits[-1] > 0.999 * path.misfits[-2]
     return _finished(
         task,
         problem,
@@ -142,7 +148,7 @@ def refine(task: FitTask, fit: HeadFit) -> HeadFit:
         began,
         begins=[0],
         reasons=["from the answer of fewer examples"],
-        settled=True,
+        settled=rests or _exact(best, task.config),
     )
 
 

@@ -30,7 +30,7 @@ __all__ = ["identify", "noise_of", "structure_left"]
 
 Array = NDArray[np.float64]
 
-PRODUCTS = 150  # of one solve; single precision has nothing to add beyond
+PRODUCTS = 300  # of one solve; single precision has nothing to add beyond
 ACCURACY = 1e-3
 SHOWN = 8  # smallest singular values that are kept
 GENERIC_FEATURES = 400  # of the regressor that looks for structure in the residual
@@ -55,9 +55,10 @@ def identify(task: FitTask, fit: HeadFit) -> Identified:
     unit = noise * size * np.sqrt(problem.n / max(fit.examples, problem.n))
     samples = 1 if fit.exact else task.config.bar_samples
     rng = np.random.default_rng([task.seed, fit.heads, 1])
-    theta_moves, w_moves, ritz = [], [], np.zeros(0)
+    theta_moves, w_moves, ritz, solved = [], [], np.zeros(0), True
     for _ in range(samples):
         move, out, values = _response(line, rng)
+        solved = solved and len(values) < PRODUCTS
         change = kernels.to_numpy(theta_change(line.parameters, move))
         theta_moves.append(np.sum(change**2, axis=(1, 2)))
         w_moves.append(np.sum(_projection_change(line, move, out) ** 2, axis=(1, 2)))
@@ -69,6 +70,7 @@ def identify(task: FitTask, fit: HeadFit) -> Identified:
         noise=noise,
         theta_bars=unit * np.sqrt(np.mean(theta_moves, axis=0)) / _norms(fit.theta),
         w_bars=unit * np.sqrt(np.mean(w_moves, axis=0)) / _norms(fit.w),
+        determined=solved,
         samples=samples,
         seconds=time.perf_counter() - began,
     )
@@ -110,8 +112,9 @@ def structure_left(task: FitTask, fit: HeadFit) -> tuple[float, float]:
 
     Noise cannot be predicted from the tokens; what a missing head, or a function that is no
     attention layer, leaves behind can. Random tanh features of a row and of the sequence it is in,
-    with ridge, fitted on the examples under fit and judged on the validation examples: the mean
-    gain over predicting zero, and the same over its standard error.
+    and powers of the predicted outputs, with ridge, fitted on the examples under fit and judged on
+    the validation examples: the mean gain over predicting zero, and the same over its standard
+    error.
     """
     from scipy.linalg import cho_factor, cho_solve
 
@@ -120,6 +123,7 @@ def structure_left(task: FitTask, fit: HeadFit) -> tuple[float, float]:
     width = X.shape[2]
     directions = rng.standard_normal((3 * width, GENERIC_FEATURES)) / np.sqrt(width)
     shifts = rng.standard_normal(GENERIC_FEATURES)
+    scale = max(float(np.std(Y)), np.finfo(float).tiny)
 
     def residual(X: Array, Y: Array) -> Array:
         return Y - predict(fit.theta, fit.w, X)
@@ -127,8 +131,10 @@ def structure_left(task: FitTask, fit: HeadFit) -> tuple[float, float]:
     def features(X: Array) -> Array:
         mean = np.broadcast_to(X.mean(axis=1, keepdims=True), X.shape)
         rows = np.concatenate([X, np.sqrt(X.shape[1]) * mean, X * mean], axis=2)
-        bend = np.tanh(rows.reshape(-1, 3 * width) @ directions + shifts)
-        return np.concatenate([bend, bend**2, rows.reshape(-1, 3 * width)], axis=1)
+        rows = rows.reshape(-1, 3 * width)
+        bend = np.tanh(rows @ directions + shifts)
+        guess = predict(fit.theta, fit.w, X).reshape(len(rows), -1) / scale
+        return np.concatenate([bend, bend**2, rows, guess, guess**2, guess**3], axis=1)
 
     A, R = features(X), residual(X, Y)
     gram = A.T @ A

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,34 +49,36 @@ def learn_exactly(
         # The moments count the heads and say where they lie, if the inputs are such that they can.
         spectrum: Spectrum = run("spectrum", Spectrum, lambda: _spectrum(data, kind, config, seed))
         most = workshop.most_heads()
-        first = min(max(spectrum.heads, 1), most)
+        counted = spectrum.heads if spectrum.confidence >= config.unsure else 1
+        first = min(max(counted, 1), most)
         if first == spectrum.heads:
             mixed: Mixed = run("mixing", Mixed, lambda: _mix(data, spectrum, config, seed))
             workshop.known[first] = mixed.theta[:, :, : data.dim]
         # Variable projection with ever more heads, until one more explains nothing more.
         sure = spectrum.confidence >= config.sure
-        heads = count_heads(workshop.counting_fit, first, most, sure, config)
+        heads = count_heads(workshop.counting_fit, workshop.ripe_fit, first, most, sure, config)
         fit, asked = workshop.counting_fit(heads), False
     else:
         fit, asked = workshop.fit(heads), True
+    # Is what is left noise? Then all examples that memory allows average it out.
+    ending = None
+    if not fit.exact:
+        ending = _objection(workshop, fit.heads, asked)
+        if ending is None:
+            fit = workshop.refined(workshop.ripe_fit(fit.heads))
+    # An exact fit may have heads to spare.
     note = ""
     if fit.exact and (spare := spare_heads(fit)) and (fewer := workshop.fit(heads - spare)).exact:
         fit, note = fewer, f"{heads - spare} of {heads} heads suffice"
 
-    # Is what is left noise? Then all examples that memory allows average it out.
-    ending = None
-    if not fit.exact:
-        ending = _objection(workshop, fit, asked)
-        if ending is None:
-            fit = workshop.refined(fit)
-
     # What the examples determine.
     task = workshop.task(fit.heads, fit.rank)
     identified: Identified = run("identify", Identified, lambda: identify(task, fit))
-    bar = float(np.max(identified.theta_bars))
-    if ending is None and not fit.exact and not bar <= config.largest_bar:
-        detail = f"noise of {identified.noise:.2g} leaves heads uncertain by {bar:.2g}"
-        ending = NotLearned(Status.TOO_NOISY, detail)
+    if ending is None and not fit.exact:
+        ending = _noise_objection(identified, config)
+        if ending is None and not fit.settled:
+            detail = f"a residual of {fit.residual:.2g} is left, and still falling"
+            ending = NotLearned(Status.NOT_REALIZABLE, detail)
     if config.curve_points and fit.exact:
         run("curve", Curve, lambda: _error_curve(workshop, fit))
     return ExactAnswer(fit, identified, ending, note)
@@ -103,29 +106,49 @@ def _mix(data: FittingData, spectrum: Spectrum, config: ExactConfig, seed: int) 
     return mix(X, Y, spectrum.theta_span, config.mixing, seed, constant=data.constant)
 
 
-def _objection(workshop: Workshop, fit: HeadFit, asked: bool) -> NotLearned | None:
+def _objection(workshop: Workshop, heads: int, asked: bool) -> NotLearned | None:
     """Why a residual that is not rounding is not noise either; None if it may be."""
-    config = workshop.config
+    config, few = workshop.config, workshop.counting_fit(heads)
+    words = "1 head" if heads == 1 else f"{heads} heads"
+    if few.rank is not None and config.rank is None:
+        needed = workshop.unknowns(heads, None) / (workshop.data.seq_len * workshop.data.out_dim)
+        detail = f"{few.examples} examples are fitted; {words} of full rank take {needed:.0f}"
+        return NotLearned(Status.TOO_FEW_EXAMPLES, detail)
+    fit = workshop.ripe_fit(heads)
+    if fit.exact:
+        return None
     noise = noise_of(fit)
     if noise > config.largest_noise:
-        detail = f"what {fit.heads} heads leave is {noise:.2g} of the outputs"
-        return NotLearned(Status.NOT_REALIZABLE, detail)
-    if fit.heads < workshop.most_heads():
-        more = workshop.counting_fit(fit.heads + 1)
+        return NotLearned(
+            Status.NOT_REALIZABLE, f"what {words} cannot explain is {noise:.2g} of the outputs"
+        )
+    if heads < workshop.most_heads():
+        more = workshop.ripe_fit(heads + 1)
         if more.exact or improves(fit, more, config):
             detail = (
-                f"{fit.heads} heads leave a held-out error of {fit.validation_error:.2g}, "
-                f"{more.heads} leave {more.validation_error:.2g}"
+                f"the held-out error is {fit.validation_error:.2g} with {words}, "
+                f"{more.validation_error:.2g} with one more"
             )
             return NotLearned(Status.NOT_REALIZABLE, detail)
     elif not asked:
-        detail = f"{fit.heads} heads, all that the examples could determine, were not enough"
-        return NotLearned(Status.NOT_REALIZABLE, detail)
-    share, z = structure_left(workshop.task(fit.heads, fit.rank), fit)
+        detail = f"{words}, all that the examples could determine, do not explain them"
+        return NotLearned(Status.TOO_FEW_EXAMPLES, detail)
+    share, z = structure_left(workshop.task(heads, fit.rank, count=fit.examples), fit)
     if z > config.significance:
-        detail = f"the tokens predict {share:.1%} of what {fit.heads} heads leave: no noise"
+        detail = f"the tokens predict {share:.1%} of what {words} cannot explain"
         return NotLearned(Status.NOT_REALIZABLE, detail)
     return None
+
+
+def _noise_objection(identified: Identified, config: ExactConfig) -> NotLearned | None:
+    """Why noise leaves too little to believe; None if it does not."""
+    bar = float(max(np.max(identified.theta_bars), np.max(identified.w_bars)))
+    if not identified.determined:
+        return NotLearned(Status.TOO_NOISY, "directions that hardly show leave no error bars")
+    if identified.noise <= config.largest_noise and bar <= config.largest_bar:
+        return None
+    detail = f"noise of {identified.noise:.2g} leaves heads uncertain by {bar:.2g}"
+    return NotLearned(Status.TOO_NOISY, detail)
 
 
 def _error_curve(workshop: Workshop, answer: HeadFit) -> Curve:
@@ -134,7 +157,10 @@ def _error_curve(workshop: Workshop, answer: HeadFit) -> Curve:
     task = workshop.task(answer.heads, answer.rank)
     bound = answer.examples / answer.equations
     most = min(answer.examples, int(np.ceil(4.0 * bound)))
-    counts = np.unique(np.geomspace(bound, most, workshop.config.curve_points).astype(int))
+    counts = np.geomspace(bound, most, workshop.config.curve_points)
+    counts = np.unique(np.ceil(counts - 1e-9).astype(int))
+    # One hasty start each: the curve is a picture, not an answer.
+    task = replace(task, config=replace(task.config, level_steps=12, steps=25))
     errors = [
         fit_heads(task.first(int(n)), answer.heads, answer.rank, starts=1).validation_error
         for n in counts

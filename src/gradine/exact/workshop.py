@@ -24,6 +24,7 @@ Array = NDArray[np.float64]
 RunPhase = Callable[[str, type[Any], Callable[[], Any]], Any]
 
 ENOUGH = 1.05  # equations for each unknown; with fewer, no fit means anything
+LEAST_RIPE = 1000  # examples on which fits to noisy labels are compared, at least
 RANK_ENOUGH = 1.5  # the same where the rank is a guess
 
 
@@ -35,6 +36,8 @@ class Workshop:
     ) -> None:
         self.data, self.like, self.config, self.seed, self.run = data, like, config, seed, run
         self.fits: dict[int, HeadFit] = {}
+        self.ripe: dict[int, HeadFit] = {}
+        self.ripe_examples: int | None = None
         #: Where to begin with so many heads, if the moments say so.
         self.known: dict[int, Array] = {}
 
@@ -53,11 +56,11 @@ class Workshop:
         rank = self.config.rank
         return max([m for m in range(1, most + 1) if self.equations(m, rank) >= ENOUGH], default=1)
 
-    def task(self, heads: int, rank: int | None, everything: bool = False) -> FitTask:
-        """The examples for a fit with so many heads: enough, or all that memory allows."""
+    def task(self, heads: int, rank: int | None, count: int | None = None) -> FitTask:
+        """The examples for a fit with so many heads: enough, or ``count`` if memory allows."""
         data, config = self.data, self.config
         bound = self.unknowns(heads, rank) / (data.seq_len * data.out_dim)
-        count = data.split.n_fit if everything else math.ceil(config.examples_per_bound * bound)
+        count = count or math.ceil(config.examples_per_bound * bound)
         # Attention, features and their single-precision copies, for each row and head.
         each = 8 * data.seq_len * heads * (3 * data.seq_len + 3 * data.width + 2 * data.out_dim)
         allowed = max(math.ceil(bound), int(config.memory_share * free_memory() / each))
@@ -81,9 +84,25 @@ class Workshop:
     def counting_fit(self, heads: int) -> HeadFit:
         return self.fit(heads, self.config.counting_starts)
 
+    def ripe_fit(self, heads: int) -> HeadFit:
+        """The same, refined on as many examples as every other number of heads: with noise, fits
+        to different examples cannot be compared, nor can few tell noise from what is left."""
+        fit = self.counting_fit(heads)
+        if fit.exact:
+            return fit
+        if heads not in self.ripe:
+            if self.ripe_examples is None:
+                bound = self.unknowns(heads + 1, fit.rank) / (self.data.seq_len * self.data.out_dim)
+                self.ripe_examples = max(LEAST_RIPE, math.ceil(self.config.ripe_per_bound * bound))
+            task = self.task(heads, fit.rank, count=self.ripe_examples)
+            self.ripe[heads] = self.run(f"ripe_{heads}", HeadFit, lambda: refine(task, fit))
+        return self.ripe[heads]
+
     def refined(self, fit: HeadFit) -> HeadFit:
         """The same heads by all examples that memory allows."""
-        task = self.task(fit.heads, fit.rank, everything=True)
+        task = self.task(fit.heads, fit.rank, count=self.data.split.n_fit)
+        if len(task.X) <= fit.examples:
+            return fit
         return self.run("refine", HeadFit, lambda: refine(task, fit))
 
     def _ranks(self, heads: int) -> list[int | None]:
@@ -98,7 +117,7 @@ class Workshop:
     def _at_some_rank(self, heads: int, ranks: list[int | None], starts: int | None) -> HeadFit:
         best: HeadFit | None = None
         for rank in ranks:
-            task = self.task(heads, rank, everything=len(ranks) > 1)
+            task = self.task(heads, rank, self.data.split.n_fit if len(ranks) > 1 else None)
             found = fit_heads(task, heads, rank, self.known.get(heads), starts)
             if best is None or found.validation_error < best.validation_error:
                 best = found

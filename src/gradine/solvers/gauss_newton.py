@@ -39,7 +39,7 @@ class Rules:
     #: Dampings tried for one step before giving up.
     refusals: int = 9
     #: Done when the misfit is below this: nothing is left in double precision.
-    floor: float = 1e-22
+    floor: float = 1e-26
 
 
 @dataclass
