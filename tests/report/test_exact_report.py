@@ -83,7 +83,7 @@ def test_not_realizable(misfit):
     check_page(html, *NO_CURVE)
     words = words_of(html)
     assert "✗ Not learned" in words and "✗ fit: stopped here" in words
-    assert "last candidate, 1 head" in words and "the answer, " not in words
+    assert "last candidate, " in words and "the answer, " not in words
     assert "heads (not believed)" in words and Status.NOT_REALIZABLE.help in words
     assert "no head was counted" in words and misfit.fit.phases["spectrum"].reason in words
     assert "This answer was not believed" in words and "There is no certificate" in words
@@ -94,7 +94,7 @@ def test_too_noisy(drowned):
     html = report_html(drowned.fit, truth=drowned.truth)
     check_page(html, "fit", "determined")  # the number of heads was given: nothing to count
     words = words_of(html)
-    assert "✓ refine" in words and "✗ error bars: stopped here" in words
+    assert "✗ error bars: stopped here" in words
     assert "the bars are too large" in words and "noise of the labels" in words
     assert "error bar of Theta, of W (worst head)" in words
 

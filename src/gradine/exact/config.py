@@ -52,6 +52,11 @@ class ExactConfig:
     #: Steps without penalties, and products with the Jacobian in one of them.
     steps: int = 80
     products: int = 80
+    #: A walk that ends with a relative squared residual below this goes on with dense normal
+    #: equations, if a step takes no more multiplications than ``dense_work``.
+    near_misfit: float = 1e-3
+    dense_work: float = 2e9
+    dense_steps: int = 60
     #: Steps of a fit that goes on from fewer examples to more.
     refining_steps: int = 25
     #: A start is over when four steps in a row lower the loss by less than this share: near the

@@ -25,6 +25,7 @@ from gradine.exact.results import HeadFit
 from gradine.kernels import AnyArray
 from gradine.layer import AttentionLayer
 from gradine.solvers.gauss_newton import Path, Rules, descend
+from gradine.solvers.levenberg import levenberg_marquardt
 from gradine.solvers.projection import Evaluation, Penalty, Projection
 
 __all__ = [
@@ -100,6 +101,7 @@ def fit_heads(
         begins.append(len(path.misfits))
         reasons.append(reason + left)
         end = _walk(problem, parameters, reason, config, path)
+        end = _sharpened(problem, end, config, path)
         if best is None or end.misfit < best.misfit:
             best = end
         # Two starts that end equally low have found a floor, and not each a trap of its own.
@@ -111,10 +113,6 @@ def fit_heads(
             break
         floors.append(end.misfit)
     assert best is not None
-    if _exact(best, config) and best.misfit > Rules.floor:
-        # Heads that are nearly equal, or nearly unseen, take many more products for each step.
-        rules = Rules(steps=30, most_products=10 * config.products, worthwhile=0.5, patience=2)
-        best = descend(problem, best.parameters, Penalty(), rules, path)
     return _finished(
         task,
         problem,
@@ -136,6 +134,8 @@ def refine(task: FitTask, fit: HeadFit) -> HeadFit:
     start, path = parameters_of(problem, fit.theta, fit.w, fit.rank), Path()
     rules = Rules(steps=task.config.refining_steps, inexact=1e-2, worthwhile=1e-5, patience=2)
     best = descend(problem, start, Penalty(), rules, path)
+    if len(path.misfits) > rules.steps:
+        best = _sharpened(problem, best, task.config, path)
     # At a floor the loss rests; where it still falls, what is left is no noise.
     rests = len(path.misfits) > 1 and path.misfits[-1] > 0.999 * path.misfits[-2]
     return _finished(
@@ -264,6 +264,29 @@ def _walk(
             return end
         parameters = end.parameters
     return descend(problem, parameters, Penalty(), rules, path)
+
+
+def _sharpened(problem: Projection, end: Evaluation, config: ExactConfig, path: Path) -> Evaluation:
+    """Go on with dense normal equations in double precision, where a walk ended near an answer.
+
+    Heads that are nearly equal, or so sharp that few rows show them, make products in single
+    precision useless before the end. Only small problems can afford this.
+    """
+    m, _, d = end.theta.shape
+    work = problem.Y.shape[0] * problem.out_dim * (m * problem.width * d) ** 2
+    near = Rules.floor < end.misfit <= config.near_misfit
+    if not near or len(end.parameters) > 1 or work > config.dense_work:
+        return end
+    found = levenberg_marquardt(
+        kernels.to_numpy(problem.X),
+        kernels.to_numpy(problem.Y).reshape(problem.n, problem.k, -1),
+        kernels.to_numpy(end.theta),
+        kernels.to_numpy(problem.projections(end)),
+        steps=config.dense_steps,
+    )
+    path.misfits.extend((found.losses[1:] ** 2).tolist())
+    sharper = problem.evaluate((kernels.like(found.theta, problem.X),), Penalty())
+    return sharper if sharper.misfit < end.misfit else end
 
 
 def predict(theta: Array, w: Array, X: Array) -> Array:
