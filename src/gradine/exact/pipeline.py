@@ -157,7 +157,8 @@ def _error_curve(workshop: Workshop, answer: HeadFit) -> Curve:
     task = workshop.task(answer.heads, answer.rank)
     bound = answer.examples / answer.equations
     most = min(answer.examples, int(np.ceil(4.0 * bound)))
-    counts = np.geomspace(bound, most, workshop.config.curve_points)
+    # From below the bound, where no fit can be right.
+    counts = np.geomspace(0.6 * bound, most, workshop.config.curve_points)
     counts = np.unique(np.ceil(counts - 1e-9).astype(int))
     # One hasty start each: the curve is a picture, not an answer.
     task = replace(task, config=replace(task.config, level_steps=12, steps=25))
