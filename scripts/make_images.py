@@ -79,7 +79,7 @@ def trimmed(image: Image.Image) -> Image.Image:
 def main() -> None:
     truth = gradine.plant(heads=3, dim=12, scale=4.0, seed=1)
     X = gradine.sample_inputs(150_000, seq_len=3, dim=12, seed=2)
-    fit = gradine.learn(X, truth(X))
+    fit = gradine.learn(X, truth(X), method="sculpt")
     print(fit.reason)
     html = report_html(fit, truth=truth).replace("</style>", f"{SHORT}</style>")
     with tempfile.TemporaryDirectory() as folder:
