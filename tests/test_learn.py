@@ -134,9 +134,9 @@ def test_single_precision_data():
 
 def test_low_rank_is_used_where_examples_are_too_few_for_full_heads():
     layer = plant(4, 32, 2.0, rank=4, seed=0)
-    X, Y = examples_of(layer, 260, 8)
+    X, Y = examples_of(layer, 263, 8, seed=6)
     few = LearnConfig(held_out_share=0.75, certify_examples=180, validation_examples=50)
-    fit = learn(X, Y, heads=4, config=few)  # 30 examples; full heads would take 32 at least
+    fit = learn(X, Y, heads=4, config=few)  # 33 examples; full heads take 34 to mean anything
     assert fit.phases["fit_4"].rank == 4 and fit.learned
     assert compare(fit.layer, layer).theta_error.max() < 1e-8
 
