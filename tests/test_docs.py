@@ -37,7 +37,7 @@ STORY = [
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?%?")
-ROUNDING = 1e-9  # below this, numbers are what rounding and the last step of a fit left
+ROUNDING = 1e-12  # below this, numbers are what rounding left
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:

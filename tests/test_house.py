@@ -30,6 +30,8 @@ ORDER = [
     "exact",
     "certificate",
     "fit",
+    "admission",
+    "verdict",
     "learn",
     "runs",
     "score",

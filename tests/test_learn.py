@@ -141,6 +141,21 @@ def test_low_rank_is_used_where_examples_are_too_few_for_full_heads():
     assert compare(fit.layer, layer).theta_error.max() < 1e-8
 
 
+def test_bars_are_not_given_where_a_fit_is_not_finished():
+    """Heads that hardly differ: either they are found, or no small bar is claimed for them."""
+    two = plant(2, 8, 4.0, seed=0)
+    theta = np.stack([two.theta[0], two.theta[0] + 1e-3 * two.theta[1]])
+    layer = AttentionLayer(theta, two.w)
+    fit = learn(*examples_of(layer, 4000, 3), heads=2, method="exact")
+    if fit.learned and fit.heads == 2:
+        error = compare(fit.layer, layer).theta_error.max()
+        assert error <= max(1e-6, 5 * max(fit.certificate.bars.theta))
+    hasty = LearnConfig(exact=ExactConfig(exact_residual=1e-4, steps=12, dense_steps=1))
+    fit = learn(*examples_of(layer, 4000, 3), heads=2, method="exact", config=hasty)
+    assert fit.learned and "error bars are unknown" in fit.detail
+    assert max(fit.certificate.bars.theta) == np.inf
+
+
 class Recorder(Listener):
     def __init__(self, stop_after=None):
         self.ran, self.recalled, self.stop_after = [], [], stop_after

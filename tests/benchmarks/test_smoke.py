@@ -73,7 +73,7 @@ def test_a_seed_that_fails_is_reported_with_its_reason(store):
 
 def test_the_peer_is_measured(store):
     pytest.importorskip("torch")
-    peer = PeerConfig(examples=300, patience=100.0)
+    peer = PeerConfig(examples=300)
     summary = theorem.run_row(TINY, "boolean", [0], store, peer, peer_seeds=1)
     assert summary["peers"] == summary["peers_solved"] == 1
     assert "1 of 1 here" in theorem.notes([summary], peer, "build")

@@ -67,7 +67,7 @@ def test_resume_refuses_other_settings_and_other_data(cli, told, stopped, tmp_pa
     before = records(stopped)
     other = tmp_path / "other.npz"
     cli("sample", told.truth, "--examples", 8000, "--seq-len", 3, "--seed", 5, "--out", other)
-    for data, options in ((told.data, ("--seed", 1)), (told.data, ("--rank", 2)), (other, ())):
+    for data, options in ((told.data, ("--seed", 1)), (told.data, ("--heads", 1)), (other, ())):
         answer = cli("learn", data, "--out", stopped, "--resume", *options)
         assert answer.code == 2
         assert f"{told.records[0]}: belongs to other data" in answer.error_line

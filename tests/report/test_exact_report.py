@@ -83,7 +83,9 @@ def test_not_realizable(misfit):
     check_page(html, *NO_CURVE)
     words = words_of(html)
     assert "✗ Not learned" in words and "✗ fit: stopped here" in words
-    assert "last candidate, " in words and "the answer, " not in words
+    heads = misfit.fit.heads
+    told = "1 head" if heads == 1 else f"{heads} heads"
+    assert f"last candidate, {told}" in words and "the answer, " not in words
     assert "heads (not believed)" in words and Status.NOT_REALIZABLE.help in words
     assert "no head was counted" in words and misfit.fit.phases["spectrum"].reason in words
     assert "This answer was not believed" in words and "There is no certificate" in words
@@ -94,6 +96,7 @@ def test_too_noisy(drowned):
     html = report_html(drowned.fit, truth=drowned.truth)
     check_page(html, "fit", "determined")  # the number of heads was given: nothing to count
     words = words_of(html)
+    assert ("✓ refine" in words) == ("refine" in drowned.fit.phases)
     assert "✗ error bars: stopped here" in words
     assert "the bars are too large" in words and "noise of the labels" in words
     assert "error bar of Theta, of W (worst head)" in words

@@ -32,6 +32,8 @@ Array = NDArray[np.float64]
 
 PRODUCTS = 300  # of one solve; single precision has nothing to add beyond
 ACCURACY = 1e-3
+UNFINISHED = 0.1  # share of the misfit that a finished fit has no further step for
+ROUNDING_MISFIT = 1e-20  # relative squared residual that double precision leaves at worst
 SHOWN = 8  # smallest singular values that are kept
 GENERIC_FEATURES = 400  # of the regressor that looks for structure in the residual
 
@@ -64,16 +66,34 @@ def identify(task: FitTask, fit: HeadFit) -> Identified:
         w_moves.append(np.sum(_projection_change(line, move, out) ** 2, axis=(1, 2)))
         ritz = values if len(values) > len(ritz) else ritz
     singular = np.sqrt(np.maximum(ritz, 0.0))
+    determined = solved and _unfinished(line) < UNFINISHED
+    if not determined:  # first-order movements say nothing then, and a small bar would be a lie
+        unit = np.inf
     return Identified(
         singular_values=singular[:SHOWN] / singular[-1],
         condition=float(singular[-1] / singular[0]) if singular[0] > 0 else float("inf"),
         noise=noise,
         theta_bars=unit * np.sqrt(np.mean(theta_moves, axis=0)) / _norms(fit.theta),
         w_bars=unit * np.sqrt(np.mean(w_moves, axis=0)) / _norms(fit.w),
-        determined=solved,
+        determined=determined,
         samples=samples,
         seconds=time.perf_counter() - began,
     )
+
+
+def _unfinished(line: Linearisation) -> float:
+    """The share of the misfit that one more step of Gauss-Newton promises to explain.
+
+    At the floor of noise or of rounding it is next to nothing; on a slow way down, along heads
+    that hardly differ, it is nearly all.
+    """
+    misfit = line.at.misfit
+    if misfit <= ROUNDING_MISFIT:
+        return 0.0
+    target = line.gradient()
+    step, _ = conjugate_gradients(line, target, ACCURACY, PRODUCTS)
+    promised = sum(float(line.xp.sum(a * b)) for a, b in zip(step, target, strict=True))
+    return promised / (misfit * line.problem.energy)
 
 
 def _response(

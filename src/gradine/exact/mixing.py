@@ -8,10 +8,7 @@ and F is linear in W: for given C the best W is one least-squares solve (variabl
 
     L(C) = min_W 1/2 || Y - sum_i softmax(X Theta_i X^T) X W_i ||^2
 
-has the gradient of L at fixed W, W being optimal (envelope theorem). With E the residual, P the
-attention weights of head i and G = -E W_i^T,
-
-    dL/dTheta_i = sum_n X^T [P * (G X^T - rowsum(P * G X^T))] X,     dL/dC_ij = <dL/dTheta_i, T_j>.
+has the gradient dL/dC_ij = <dL/dTheta_i, T_j>, with dL/dTheta_i that of the projection.
 
 With a constant coordinate the moments do not show the query biases, the last rows of the Theta_i:
 these are unknowns, too.
@@ -26,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.exact.results import Mixed
-from gradine.layer import softmax
-from gradine.solvers.least_squares import solve_projections
+from gradine.solvers.projection import Evaluation, Penalty, Projection
 
 __all__ = ["MixConfig", "mix", "mixing_examples"]
 
@@ -98,9 +94,10 @@ def mix(
             break
     assert best is not None  # start_norms is not empty
     theta = problem.theta(best.x)
+    found, at = problem.evaluate(theta)
     return Mixed(
         theta=theta,
-        w=problem.fit(theta)[0],
+        w=found.projections(at),
         mixing=best.x[: m * m].reshape(m, m),
         residual=min(residuals),
         start_residuals=np.array(residuals),
@@ -132,31 +129,22 @@ class _Problem:
             theta[:, -1, :-1] = unknowns[m * m :].reshape(m, -1)
         return theta
 
-    def fit(self, theta: Array) -> tuple[Array, Array, Array]:
-        """The best W (m, D, o), the residual (n, k, o) and the attention weights (n, m, k, k)."""
-        X = self.X[:, None]
-        weights = softmax(X @ theta @ X.swapaxes(2, 3))
-        n, m, k, _ = weights.shape
-        features = np.empty((n, k, m, X.shape[3]))
-        np.matmul(weights, X, out=features.swapaxes(1, 2))
-        w = solve_projections(features.swapaxes(1, 2), self.Y)
-        fitted = features.reshape(n * k, -1) @ w.reshape(-1, w.shape[2])
-        return w, fitted.reshape(self.Y.shape) - self.Y, weights
+    def evaluate(self, theta: Array) -> tuple[Projection, Evaluation]:
+        """The best W for given attention, and what it leaves."""
+        width = self.basis.shape[1]
+        problem = Projection(self.X, self.Y, width - self.constant)
+        return problem, problem.evaluate((theta[:, :, : problem.dim],), Penalty())
 
     def loss(self, unknowns: Array) -> tuple[float, Array]:
         """L and its gradient in the unknowns."""
-        X, m = self.X, len(self.basis)
-        size = np.sum(self.Y**2)
-        w, residual, weights = self.fit(self.theta(unknowns))
-        pull = residual[:, None] @ w.swapaxes(1, 2) @ X[:, None].swapaxes(2, 3)
-        pull -= np.sum(weights * pull, axis=3, keepdims=True)
-        pull *= weights  # now dL/d(logits), (n, m, k, k)
-        through = np.swapaxes(pull @ X[:, None], 0, 1).reshape(m, -1, X.shape[2])
-        gradient = X.reshape(-1, X.shape[2]).T @ through / size
-        parts = [np.tensordot(gradient, self.basis, axes=([1, 2], [1, 2])).ravel()]
+        problem, at = self.evaluate(self.theta(unknowns))
+        (down,) = problem.linearise(at).gradient()
+        d = problem.dim
+        gradient = -down.astype(np.float64) / problem.energy
+        parts = [np.tensordot(gradient, self.basis[:, :, :d], axes=([1, 2], [1, 2])).ravel()]
         if self.constant:
-            parts.append(gradient[:, -1, :-1].ravel())
-        return float(0.5 * np.sum(residual**2) / size), np.concatenate(parts)
+            parts.append(gradient[:, -1].ravel())
+        return 0.5 * at.misfit, np.concatenate(parts)
 
 
 def _orthogonal(rng: np.random.Generator, size: int) -> Array:

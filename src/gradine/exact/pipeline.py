@@ -79,6 +79,9 @@ def learn_exactly(
         if ending is None and not fit.settled:
             detail = f"a residual of {fit.residual:.2g} is left, and still falling"
             ending = NotLearned(Status.NOT_REALIZABLE, detail)
+    if fit.exact and not identified.determined:
+        unknown = "error bars are unknown: heads hardly differ, or hardly show"
+        note = f"{note}; {unknown}" if note else unknown
     if config.curve_points and fit.exact:
         run("curve", Curve, lambda: _error_curve(workshop, fit))
     return ExactAnswer(fit, identified, ending, note)

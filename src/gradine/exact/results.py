@@ -96,7 +96,7 @@ class Identified:
     noise: float  #: estimated label noise, relative RMS
     theta_bars: Array  #: (m,) relative standard error of each Theta_i
     w_bars: Array  #: (m,) relative standard error of each W_i
-    determined: bool  #: False: so ill-conditioned that condition and bars are lower bounds
+    determined: bool  #: False: so ill-conditioned that bars are unknown (infinite)
     samples: int
     seconds: float
 

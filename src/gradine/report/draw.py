@@ -128,7 +128,7 @@ def number(value: float | int | None) -> str:
     if isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e15):
         return f"{int(value):,}".replace(",", "\u202f")
     if not math.isfinite(value):
-        return str(value)
+        return "unknown"
     if 1e-3 <= abs(value) < 1e4:
         return f"{value:.3g}"
     digits, exponent = f"{value:.1e}".split("e")

@@ -42,10 +42,6 @@ class Penalty:
     ridge: float = 0.0
     decay: float = 0.0
 
-    @property
-    def none(self) -> bool:
-        return self.ridge == 0.0 and self.decay == 0.0
-
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:

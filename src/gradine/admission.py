@@ -1,0 +1,94 @@
+"""What can be asked, and of which examples: refusals before anything is learned."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gradine.exact.heads import unknowns
+from gradine.examples import Examples, FittingData, Survey
+from gradine.fit import LearnConfig
+
+__all__ = ["LEARNERS", "check_request", "check_size", "exact_objection", "sculpt_objection"]
+
+LARGEST_OUTPUT = 1e10  # beyond, the polish mixes numbers of too different sizes
+
+#: The learners that a method tries in turn.
+LEARNERS: dict[str, tuple[str, ...]] = {
+    "auto": ("exact", "sculpt"),
+    "exact": ("exact",),
+    "sculpt": ("sculpt",),
+}
+
+
+def check_request(
+    examples: Examples, heads: int | str, method: str, seed: int, config: LearnConfig
+) -> int | None:
+    """The number of heads, None for auto; ``ValueError`` for what cannot be asked."""
+    if method not in LEARNERS:
+        raise ValueError(f"method is {method!r}; expected {', '.join(map(repr, LEARNERS))}")
+    if not 0.0 < config.confidence < 1.0:
+        raise ValueError(f"confidence is {config.confidence}; expected between 0 and 1")
+    for name in ("validation_examples", "certify_examples"):
+        if getattr(config, name) < 1:
+            raise ValueError(f"{name} is {getattr(config, name)}; expected at least 1")
+    if seed < 0:
+        raise ValueError(f"seed is {seed}; expected a whole number from 0")
+    if heads == "auto":
+        return None
+    if isinstance(heads, bool) or not isinstance(heads, int | np.integer):
+        raise ValueError(f"heads is {heads!r}; expected 'auto' or a whole number")
+    if not 1 <= heads <= examples.dim:
+        raise ValueError(
+            f"heads is {heads}; expected between 1 and {examples.dim}, the dimension of a token"
+        )
+    return int(heads)
+
+
+def check_size(data: FittingData, seen: Survey) -> None:
+    size = float(np.sqrt(np.sum(seen.y_second)))
+    if size > LARGEST_OUTPUT or 0.0 < size < 1.0 / LARGEST_OUTPUT:
+        raise ValueError(
+            f"{data.examples.name}: outputs have size {size:.1g}; expected between "
+            f"{1 / LARGEST_OUTPUT:g} and {LARGEST_OUTPUT:g} (scale Y)"
+        )
+
+
+def sculpt_objection(
+    data: FittingData, seen: Survey, heads: int | None, config: LearnConfig
+) -> str:
+    """Why the six phases cannot work with these examples; empty if they can."""
+    m = heads or 1
+    per_head = data.unknowns + data.width * data.out_dim
+    bound = math.ceil(m * per_head / (data.seq_len * data.out_dim))
+    needed = max(bound, math.ceil(1.5 * data.unknowns / (data.seq_len * (data.seq_len - 1))))
+    if data.split.n_fit < needed:
+        return _too_few(data, m, needed, ", and the six phases usually thousands")
+    if seen.kind == "other":
+        return (
+            "X is neither uniform on +-1 nor near standard Gaussian; "
+            "the six phases need one of these"
+        )
+    return ""
+
+
+def exact_objection(data: FittingData, seen: Survey, heads: int | None, config: LearnConfig) -> str:
+    """Why variable projection cannot work with these examples; empty if it can."""
+    rank = config.exact.rank
+    if rank is not None and not 1 <= rank <= data.dim:
+        return f"rank is {rank}; expected between 1 and {data.dim}, the dimension of a token"
+    m = heads or 1
+    least = unknowns(m, data.width, data.dim, data.out_dim, 1 if rank is None else rank)
+    needed = math.ceil(least / (data.seq_len * data.out_dim))
+    if not len(data.split.validation) or not len(data.split.certify):
+        return f"n = {data.examples.n} is too few examples: none is left to check an answer"
+    return _too_few(data, m, needed, "") if data.split.n_fit < needed else ""
+
+
+def _too_few(data: FittingData, heads: int, needed: int, more: str) -> str:
+    total = math.ceil(needed * data.examples.n / max(data.split.n_fit, 1))
+    return (
+        f"n = {data.examples.n} is too few examples for the unknowns; {heads} "
+        f"head{'s' if heads > 1 else ''} at dim {data.dim} need at least {total}{more}"
+    )
