@@ -28,10 +28,18 @@ __all__ = [
 #: An array of numpy, torch or any other library of the array API.
 AnyArray = Any
 
+#: Type of array to its library: looking it up costs as much as a small product.
+_NAMESPACES: dict[type, Any] = {}
 
-def namespace(*arrays: AnyArray) -> Any:
+
+def namespace(array: AnyArray, *others: AnyArray) -> Any:
     """The library that the arrays belong to, with the names of the array API."""
-    return array_namespace(*arrays)
+    if others:
+        return array_namespace(array, *others)
+    kind = type(array)
+    if kind not in _NAMESPACES:
+        _NAMESPACES[kind] = array_namespace(array)
+    return _NAMESPACES[kind]
 
 
 def like(value: AnyArray, example: AnyArray) -> AnyArray:
@@ -68,9 +76,11 @@ def softmax_derivative(weights: AnyArray, change: AnyArray) -> AnyArray:
 
     The matrix behind it is symmetric, so this is its transpose as well. ``change`` is overwritten.
     """
-    xp = namespace(weights, change)
-    change -= xp.expand_dims(xp.vecdot(weights, change), axis=-1)  # sums over k are short: slow
+    xp, k = namespace(change), change.shape[-1]
     change *= weights
+    # Sums over the few keys are slow as sums, and fast as a product.
+    ones = xp.ones((k, 1), dtype=change.dtype, device=device(change))
+    change -= weights * xp.reshape(xp.reshape(change, (-1, k)) @ ones, (*change.shape[:-1], 1))
     return change
 
 

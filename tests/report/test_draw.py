@@ -24,7 +24,7 @@ from gradine.report.story import Estimate
         (1234567, "1\u202f234\u202f567"),
         (0.12345, "0.123"),
         (0.00012, "1.2·10⁻⁴"),
-        (float("inf"), "inf"),
+        (float("inf"), "unknown"),
         (np.float64(2.5e7 + 0.5), "2.5·10⁷"),
     ],
 )

@@ -58,7 +58,7 @@ def test_product_and_transposed_are_adjoint_and_free_of_the_features(rank):
     other = line.product(tuple(rng.standard_normal(p.shape).astype(np.float32) for p in step))
     left, right = float(np.sum(image.astype(float) * other)), dot(line.transposed(other), step)
     assert left == pytest.approx(right, rel=1e-3)
-    basis = np.concatenate(line.basis)
+    basis = np.concatenate([block.basis for block in line.blocks])
     assert np.abs(basis.T @ image).max() < 1e-3 * np.abs(image).max() * len(image) ** 0.5
 
 

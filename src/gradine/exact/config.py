@@ -51,7 +51,7 @@ class ExactConfig:
     low_rank_share: float = 0.93
     #: Steps without penalties, and products with the Jacobian in one of them.
     steps: int = 80
-    products: int = 80
+    products: int = 160
     #: A walk that ends with a relative squared residual below this goes on with dense normal
     #: equations, if a step takes no more multiplications than ``dense_work``.
     near_misfit: float = 1e-3

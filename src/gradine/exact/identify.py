@@ -107,7 +107,8 @@ def _response(
     move, values = conjugate_gradients(line, target, ACCURACY, PRODUCTS)
     moved = line.unprojected_product(move)
     inside = sum(
-        xp.matrix_transpose(Q) @ (a - b) for Q, a, b in zip(line.basis, blocks, moved, strict=True)
+        xp.matrix_transpose(block.basis) @ (a - b)
+        for block, a, b in zip(line.blocks, blocks, moved, strict=True)
     )
     factor = xp.matrix_transpose(kernels.cast(line.at.factor, xp.float32))
     return move, xp.linalg.solve(factor, inside), values

@@ -12,11 +12,12 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+from array_api_compat import device
 from numpy.typing import NDArray
 
 from gradine import kernels
 from gradine.kernels import AnyArray
-from gradine.solvers.projection import Evaluation, Linearisation, Penalty, Projection
+from gradine.solvers.projection import Evaluation, Linearisation, Parameters, Penalty, Projection
 
 __all__ = ["Path", "Rules", "conjugate_gradients", "descend"]
 
@@ -56,7 +57,7 @@ class Path:
 
 def descend(
     problem: Projection,
-    start: tuple[AnyArray, ...],
+    start: Parameters,
     penalty: Penalty,
     rules: Rules,
     path: Path | None = None,
@@ -70,13 +71,16 @@ def descend(
         if here.misfit <= rules.floor or idle >= rules.patience:
             break
         line = problem.linearise(here)
-        target = line.gradient()
-        accuracy = min(rules.inexact, max(3.0 * math.sqrt(here.loss), rules.least_inexact))
+        target = line.flat(line.gradient())
+        accuracy = max(3.0 * math.sqrt(here.loss), rules.least_inexact)
+        # No digits beyond the floor, either.
+        accuracy = max(accuracy, 0.1 * math.sqrt(rules.floor / here.misfit))
+        accuracy = min(accuracy, rules.inexact)
         damping = path.damping or rules.damping * _mean_curvature(line)
         there = None
         for _ in range(rules.refusals):
             step, promised = _solve(line, target, damping, accuracy, rules.most_products)
-            there = _try(problem, here, step, penalty)
+            there = _try(problem, here, line.shaped(step), penalty)
             path.misfits.append(here.misfit if there is None else there.misfit)
             if there is not None and there.loss < here.loss:
                 gain = (here.loss - there.loss) * problem.energy / max(promised, 1e-300)
@@ -93,12 +97,8 @@ def descend(
 
 
 def _solve(
-    line: Linearisation,
-    target: tuple[AnyArray, ...],
-    damping: float,
-    accuracy: float,
-    most_products: int,
-) -> tuple[tuple[AnyArray, ...], float]:
+    line: Linearisation, target: AnyArray, damping: float, accuracy: float, most_products: int
+) -> tuple[AnyArray, float]:
     """The step, and the decrease of loss times energy that the linear model promises for it."""
     step, _, left = _iterate(line, target, damping + line.pull, accuracy, most_products)
     promised = _dot(step, target) + damping * _dot(step, step) + _dot(step, left)
@@ -106,57 +106,52 @@ def _solve(
 
 
 def conjugate_gradients(
-    line: Linearisation, target: tuple[AnyArray, ...], accuracy: float, most_products: int
-) -> tuple[tuple[AnyArray, ...], NDArray[np.float64]]:
+    line: Linearisation, target: Parameters, accuracy: float, most_products: int
+) -> tuple[Parameters, NDArray[np.float64]]:
     """H^+ target for a target in the range of H, and the Ritz values of H, increasing.
 
     The lengths and ratios of the iteration are the tridiagonal matrix of Lanczos in disguise.
     """
     from scipy.linalg import eigvalsh_tridiagonal
 
-    step, history, _ = _iterate(line, target, 0.0, accuracy, most_products)
+    step, history, _ = _iterate(line, line.flat(target), 0.0, accuracy, most_products)
     if not history:
-        return step, np.zeros(1)
+        return line.shaped(step), np.zeros(1)
     lengths, ratios = np.array(history).T
     diagonal = 1.0 / lengths
     diagonal[1:] += ratios[:-1] / lengths[:-1]
     beside = np.sqrt(ratios[:-1]) / lengths[:-1]
-    return step, np.asarray(eigvalsh_tridiagonal(diagonal, beside))
+    return line.shaped(step), np.asarray(eigvalsh_tridiagonal(diagonal, beside))
 
 
 def _iterate(
-    line: Linearisation,
-    target: tuple[AnyArray, ...],
-    diagonal: float,
-    accuracy: float,
-    most_products: int,
-) -> tuple[tuple[AnyArray, ...], list[tuple[float, float]], tuple[AnyArray, ...]]:
+    line: Linearisation, target: AnyArray, diagonal: float, accuracy: float, most_products: int
+) -> tuple[AnyArray, list[tuple[float, float]], AnyArray]:
     """Conjugate gradients on H + diagonal: the solution, (length, ratio) of each iteration, and
     what is left of the target."""
-    step = tuple(0.0 * t for t in target)
-    residual, direction = target, target
+    step, residual, direction = 0.0 * target, target, target
     size = first = _dot(target, target)
     history = []
     for _ in range(most_products):
-        image = line.transposed(line.product(direction))
+        image = line.curvature(direction)
         if diagonal:
-            image = _sum(image, direction, diagonal)
+            image = image + diagonal * direction
         curvature = _dot(direction, image)
         if not (curvature > 0.0 and math.isfinite(curvature)):
             break
         length = size / curvature
-        step = _sum(step, direction, length)
-        residual = _sum(residual, image, -length)
+        step = step + length * direction
+        residual = residual - length * image
         size, before = _dot(residual, residual), size
         history.append((length, size / before))
         if size <= accuracy**2 * first:
             break
-        direction = _sum(residual, direction, size / before)
+        direction = residual + (size / before) * direction
     return step, history, residual
 
 
 def _try(
-    problem: Projection, here: Evaluation, step: tuple[AnyArray, ...], penalty: Penalty
+    problem: Projection, here: Evaluation, step: Parameters, penalty: Penalty
 ) -> Evaluation | None:
     """The point after the step, None where it cannot be evaluated."""
     there = tuple(p + kernels.cast(s, p.dtype) for p, s in zip(here.parameters, step, strict=True))
@@ -169,20 +164,12 @@ def _try(
 
 def _mean_curvature(line: Linearisation) -> float:
     """|J v|^2 / |v|^2 for a v that looks like no direction in particular."""
-    xp = line.xp
-    probe = []
-    for p in line.parameters:
-        size = math.prod(p.shape)
-        signs = xp.sin(xp.astype(xp.arange(1, size + 1), p.dtype) * 12.9898)
-        probe.append(xp.reshape(signs, p.shape))
-    image = line.product(tuple(probe))
-    return float(xp.sum(image * image)) / _dot(tuple(probe), tuple(probe))
+    xp, example = line.xp, line.flat(line.parameters)
+    count = xp.arange(1, example.shape[0] + 1, dtype=example.dtype, device=device(example))
+    probe = xp.sin(count * 12.9898)
+    image = line.product(line.shaped(probe))
+    return float(xp.sum(image * image)) / _dot(probe, probe)
 
 
-def _dot(a: tuple[AnyArray, ...], b: tuple[AnyArray, ...]) -> float:
-    xp = kernels.namespace(*a)
-    return sum(float(xp.sum(x * y, dtype=xp.float64)) for x, y in zip(a, b, strict=True))
-
-
-def _sum(a: tuple[AnyArray, ...], b: tuple[AnyArray, ...], scale: float) -> tuple[AnyArray, ...]:
-    return tuple(x + scale * y for x, y in zip(a, b, strict=True))
+def _dot(a: AnyArray, b: AnyArray) -> float:
+    return float(kernels.namespace(a).vecdot(a, b))

@@ -19,7 +19,11 @@ exact. Examples come in blocks, so that temporaries stay small.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 from gradine import kernels
@@ -28,7 +32,7 @@ from gradine.kernels import AnyArray
 #: Theta alone, or U, K and V.
 Parameters = tuple[AnyArray, ...]
 
-__all__ = ["Evaluation", "Penalty", "Projection"]
+__all__ = ["Evaluation", "Linearisation", "Parameters", "Penalty", "Projection", "theta_change"]
 
 BLOCK_BYTES = 32 * 2**20  # temporaries of one block: they should stay near the cache
 LEAST_RIDGE = 1e-13  # relative; keeps the factorisation of the Gram matrix alive
@@ -147,31 +151,66 @@ class Projection:
         self.flops += each + (2.0 * rows * features * (features + 2 * self.out_dim) if gram else 0)
 
 
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """What products with J and J^T need of a block of examples, in single precision."""
+
+    rows: slice  #: of the outputs
+    tokens: AnyArray  #: (b k, D)
+    keys: AnyArray  #: (b, k, d)
+    weights: AnyArray  #: (b, k m, k)
+    values: AnyArray  #: X W_i, (b, m k, d_out)
+    basis: AnyArray  #: orthonormal features: projecting is two products, with no solve in it
+    features: AnyArray | None  #: (b k, m D), where they go through a V
+
+
 class Linearisation:
     """J, J^T and the projection at one point, in single precision."""
 
     def __init__(self, problem: Projection, at: Evaluation) -> None:
         xp = self.xp = problem.xp
         self.problem, self.at = problem, at
-        m, o, k = at.theta.shape[0], problem.out_dim, problem.k
-        narrow = kernels.cast(problem.projections(at), xp.float32)
+        m, _, d = at.theta.shape
+        o, k = problem.out_dim, problem.k
+        narrow = kernels.side_by_side(kernels.cast(problem.projections(at), xp.float32))
         self.parameters = tuple(kernels.cast(p, xp.float32) for p in at.parameters)
         self.out = kernels.cast(at.out, xp.float32)
-        self.weights, self.values, self.features, self.basis = [], [], [], []
-        for (rows, _), weights in zip(problem.blocks(), at.weights, strict=True):
-            X = problem.X32[rows, ...]
-            b = X.shape[0]
-            values = xp.reshape(X, (b * k, problem.width)) @ kernels.side_by_side(narrow)
-            values = xp.permute_dims(xp.reshape(values, (b, k, m, o)), (0, 2, 1, 3))
-            self.values.append(xp.reshape(values, (b, m * k, o)))
-            self.weights.append(xp.reshape(kernels.cast(weights, xp.float32), (b, k, m, k)))
-            wide = kernels.features_of(problem.X[rows, ...], weights)
-            A = _through(xp, wide, at.parameters)
-            # Orthonormal features: the projection then is two products, with no solve in it.
-            Q = kernels.solve_lower(at.factor, xp.matrix_transpose(A))
-            self.basis.append(kernels.cast(xp.matrix_transpose(Q), xp.float32))
-            if len(at.parameters) > 1:
-                self.features.append(kernels.cast(wide, xp.float32))
+        self.blocks: list[_Block] = []
+        for (examples, rows), weights in zip(problem.blocks(), at.weights, strict=True):
+            X = problem.X32[examples, ...]
+            tokens = xp.reshape(X, (-1, problem.width))
+            values = xp.permute_dims(xp.reshape(tokens @ narrow, (-1, k, m, o)), (0, 2, 1, 3))
+            features = kernels.features_of(problem.X[examples, ...], weights)
+            A = _through(xp, features, at.parameters)
+            basis = xp.matrix_transpose(kernels.solve_lower(at.factor, xp.matrix_transpose(A)))
+            self.blocks.append(
+                _Block(
+                    rows,
+                    tokens,
+                    X if d == problem.width else X[:, :, :d],
+                    kernels.cast(weights, xp.float32),
+                    xp.reshape(values, (-1, m * k, o)),
+                    kernels.cast(basis, xp.float32),
+                    kernels.cast(features, xp.float32) if len(at.parameters) > 1 else None,
+                )
+            )
+
+    def flat(self, parameters: Parameters) -> AnyArray:
+        """Parameters, or their changes, as one vector."""
+        return _stacked(self.xp, [self.xp.reshape(p, (-1,)) for p in parameters])
+
+    def shaped(self, vector: AnyArray) -> Parameters:
+        """The same, back in their shapes."""
+        parts, at = [], 0
+        for p in self.parameters:
+            size = math.prod(p.shape)
+            parts.append(self.xp.reshape(vector[at : at + size], p.shape))
+            at += size
+        return tuple(parts)
+
+    def curvature(self, vector: AnyArray) -> AnyArray:
+        """H times a flat change of the parameters."""
+        return self.flat(self.transposed(self.product(self.shaped(vector))))
 
     def gradient(self) -> Parameters:
         """Half the negative gradient of loss times energy: J^T residual - decay p."""
@@ -193,55 +232,53 @@ class Linearisation:
         """J step, block by block."""
         xp, problem = self.xp, self.problem
         problem.products += 1
-        theta = theta_change(self.parameters, step)
+        theta = kernels.side_by_side(theta_change(self.parameters, step))
+        m, k, o = self.at.theta.shape[0], problem.k, problem.out_dim
         pieces = []
-        for i, (at, _) in enumerate(problem.blocks()):
-            weights = self.weights[i]
-            b, k, m, _ = weights.shape
-            logits = kernels.logits_of(problem.X32[at, ...], theta)
-            change = kernels.softmax_derivative(weights, xp.reshape(logits, (b, k, m, k)))
-            piece = xp.reshape(change, (b, k, m * k)) @ self.values[i]
-            piece = xp.reshape(piece, (b * k, -1))
-            if self.features:
-                out = xp.reshape(self.out, (m, -1, problem.out_dim))
-                piece = piece + self.features[i] @ xp.reshape(
-                    step[-1] @ out, (m * problem.width, -1)
-                )
+        for block in self.blocks:
+            queries = xp.reshape(block.tokens @ theta, (-1, k * m, problem.dim))
+            logits = queries @ xp.matrix_transpose(block.keys)
+            change = kernels.softmax_derivative(block.weights, logits)
+            piece = xp.reshape(xp.reshape(change, (-1, k, m * k)) @ block.values, (-1, o))
+            if block.features is not None:
+                projections = step[-1] @ xp.reshape(self.out, (m, -1, o))
+                piece += block.features @ xp.reshape(projections, (-1, o))
             pieces.append(piece)
         problem._count(self.out.shape[0])
         return pieces
 
     def projected(self, pieces: list[AnyArray]) -> AnyArray:
         """What the features cannot explain of an output given block by block."""
-        xp = self.xp
-        inside = sum(xp.matrix_transpose(Q) @ u for Q, u in zip(self.basis, pieces, strict=True))
-        return _stacked(xp, [u - Q @ inside for Q, u in zip(self.basis, pieces, strict=True)])
+        xp, blocks = self.xp, self.blocks
+        inside = _total(
+            xp.matrix_transpose(block.basis) @ u for block, u in zip(blocks, pieces, strict=True)
+        )
+        return _stacked(
+            xp, [u - block.basis @ inside for block, u in zip(blocks, pieces, strict=True)]
+        )
 
     def transposed(self, u: AnyArray) -> Parameters:
         """J^T u; ``u`` (n k, d_out) must be free of what the features explain."""
         xp, problem = self.xp, self.problem
-        total, narrow = None, None
         m, width, d = self.at.theta.shape
-        for i, (at, rows) in enumerate(problem.blocks()):
-            weights, X = self.weights[i], problem.X32[at, ...]
-            b, k = weights.shape[:2]
-            piece = xp.reshape(u[rows, :], (b, k, -1))
-            change = xp.reshape(piece @ xp.matrix_transpose(self.values[i]), (b, k, m, k))
-            change = kernels.softmax_derivative(weights, change)
-            keys = X if d == width else X[:, :, :d]
-            queries = xp.reshape(xp.reshape(change, (b, k * m, k)) @ keys, (b * k, m * d))
-            part = xp.matrix_transpose(xp.reshape(X, (b * k, width))) @ queries
-            total = part if total is None else total + part
-            if self.features:
-                part = xp.matrix_transpose(self.features[i]) @ u[rows, :]
-                narrow = part if narrow is None else narrow + part
+        k, o = problem.k, problem.out_dim
+        over_theta, over_w = [], []
+        for block in self.blocks:
+            piece = u[block.rows, :]
+            change = xp.reshape(piece, (-1, k, o)) @ xp.matrix_transpose(block.values)
+            change = xp.reshape(change, block.weights.shape)
+            change = kernels.softmax_derivative(block.weights, change)
+            queries = xp.reshape(change @ block.keys, (-1, m * d))
+            over_theta.append(xp.matrix_transpose(block.tokens) @ queries)
+            if block.features is not None:
+                over_w.append(xp.matrix_transpose(block.features) @ piece)
         problem._count(self.out.shape[0])
-        theta = xp.permute_dims(xp.reshape(total, (width, m, d)), (1, 0, 2))
-        if narrow is None:
+        theta = xp.permute_dims(xp.reshape(_total(over_theta), (width, m, d)), (1, 0, 2))
+        if not over_w:
             return (theta,)
         U, K, _ = self.parameters
-        out = xp.reshape(self.out, (m, -1, problem.out_dim))
-        values = xp.reshape(narrow, (m, width, -1)) @ xp.matrix_transpose(out)
+        out = xp.reshape(self.out, (m, -1, o))
+        values = xp.reshape(_total(over_w), (m, width, -1)) @ xp.matrix_transpose(out)
         return theta @ K, xp.matrix_transpose(theta) @ U, values
 
 
@@ -273,3 +310,7 @@ def _through(xp: Any, features: AnyArray, parameters: Parameters) -> AnyArray:
 
 def _stacked(xp: Any, pieces: list[AnyArray]) -> AnyArray:
     return pieces[0] if len(pieces) == 1 else xp.concat(pieces)
+
+
+def _total(pieces: Iterable[AnyArray]) -> AnyArray:
+    return reduce(add, pieces)
