@@ -163,10 +163,10 @@ def _error_curve(workshop: Workshop, answer: HeadFit) -> Curve:
     # From below the bound, where no fit can be right.
     counts = np.geomspace(0.6 * bound, most, workshop.config.curve_points)
     counts = np.unique(np.ceil(counts - 1e-9).astype(int))
-    # One hasty start each: the curve is a picture, not an answer.
+    # Two hasty starts each, the second annealed: the curve is a picture, not an answer.
     task = replace(task, config=replace(task.config, level_steps=12, steps=25))
     errors = [
-        fit_heads(task.first(int(n)), answer.heads, answer.rank, starts=1).validation_error
+        fit_heads(task.first(int(n)), answer.heads, answer.rank, starts=2).validation_error
         for n in counts
     ]
     return Curve(
