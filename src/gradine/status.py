@@ -25,6 +25,12 @@ class Status(Enum):
         "learned up to the noise of the labels, and verified on examples kept away from fitting",
         "give more examples for smaller error bars",
     )
+    LEARNED_FUNCTION = _Ending(
+        "verify",
+        "the function is learned, and verified on examples kept away from fitting; its heads are "
+        "not determined by the examples, and others may do the same",
+        "the layer predicts; do not read its heads. Give tokens that show more, or more examples",
+    )
     SUM_NEAR_ZERO = _Ending(
         "crude_sum",
         "the projection matrices sum to nearly zero, so no attention pattern can be certified",
@@ -122,7 +128,7 @@ class Status(Enum):
 
     @property
     def learned(self) -> bool:
-        return self in (Status.LEARNED, Status.LEARNED_UP_TO_NOISE)
+        return self in (Status.LEARNED, Status.LEARNED_UP_TO_NOISE, Status.LEARNED_FUNCTION)
 
     @property
     def phase(self) -> str:

@@ -65,7 +65,9 @@ def judge(ended: Ended, data: FittingData, config: LearnConfig) -> Verdict:
     if ended.method == "sculpt" and not config.sculpt.polish:
         tolerance = config.theorem_tolerance
     if certificate.eps_at(config.share) <= tolerance:
-        return Verdict(Status.LEARNED, ended.note, certificate, median)
+        known = ended.identified is None or ended.identified.determined
+        status = Status.LEARNED if known else Status.LEARNED_FUNCTION
+        return Verdict(status, ended.note, certificate, median)
     detail = f"median relative error {median:.2g}, tolerance {tolerance:g}"
     return Verdict(Status.NOT_VERIFIED, detail, None, median)
 

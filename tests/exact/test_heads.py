@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from gradine import AttentionLayer, compare, plant, sample_inputs
+from gradine import AttentionLayer, compare, plant
 from gradine.exact.config import ExactConfig
 from gradine.exact.count import count_heads, improves, spare_heads
-from gradine.exact.heads import FitTask, fit_heads, refine, unknowns
-from gradine.exact.identify import identify, noise_of, structure_left
-
-
-def task_of(layer, ratio, k=8, noise=0.0, fresh=100, seed=0, config=None, rank=None):
-    bound = unknowns(layer.n_heads, layer.dim, layer.dim, layer.out_dim, rank) / (k * layer.out_dim)
-    n = math.ceil(ratio * bound)
-    X = sample_inputs(n + fresh, k, layer.dim, seed=seed + 100)
-    Y = layer(X)
-    Y = Y + noise * Y.std() * np.random.default_rng(seed).standard_normal(Y.shape)
-    return FitTask(X[:n], Y[:n], X[n:], Y[n:], layer.dim, config or ExactConfig(), seed)
+from gradine.exact.heads import fit_heads, refine, unknowns
+from gradine.exact.identify import noise_of
+from tests.exact.conftest import task_of
 
 
 def error(fit, layer):
@@ -65,35 +54,6 @@ def test_noise_floor_is_found_and_refined():
     better = refine(large, fit)
     assert error(better, layer) < 0.5 * error(fit, layer)
     assert noise_of(better) == pytest.approx(0.1, rel=0.05)
-
-
-def test_error_bars_are_of_the_size_of_the_errors():
-    ratios = []
-    for seed in range(6):
-        layer = plant(2, 8, 2.0, seed=seed)
-        task = task_of(layer, 20, noise=0.05, seed=seed)
-        fit = fit_heads(task, 2)
-        bars = identify(task, fit)
-        match = compare(AttentionLayer(fit.theta, fit.w), layer)
-        ratios += list(match.theta_error / bars.theta_bars[match.order])
-        ratios += list(match.w_error / bars.w_bars[match.order])
-        assert 0.0 < bars.singular_values[0] <= 1.0 < bars.condition < 1e4
-    assert 0.8 < np.median(ratios) < 1.25
-    assert max(ratios) < 2.0
-
-
-def _bent(X, Y):
-    """Outputs with a part that no attention layer has."""
-    return Y + 0.3 * np.roll(X, 1, axis=2) * X
-
-
-def test_structure_is_told_from_noise():
-    layer = plant(2, 8, 2.0, seed=0)
-    noisy = task_of(layer, 10, noise=0.2, fresh=400)
-    fit = fit_heads(noisy, 2)
-    assert structure_left(noisy, fit)[1] < 4.0
-    bent = replace(noisy, Y=_bent(noisy.X, noisy.Y), Y_fresh=_bent(noisy.X_fresh, noisy.Y_fresh))
-    assert structure_left(bent, fit_heads(bent, 2, starts=1))[1] > 4.0
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])

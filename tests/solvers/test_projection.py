@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gradine import AttentionLayer, compare, plant, sample_inputs
+from gradine.exact.low_rank import truncated
 from gradine.solvers import projection
 from gradine.solvers.gauss_newton import Path, Rules, conjugate_gradients, descend
 from gradine.solvers.projection import Penalty, Projection
@@ -115,8 +116,28 @@ def test_conjugate_gradients_solve_and_show_the_spectrum():
     H = np.array(columns, dtype=float)
     values = np.linalg.eigvalsh((H + H.T) / 2)
     target = line.transposed(line.projected([line.at.residual.astype(np.float32)]))
-    step, ritz = conjugate_gradients(line, target, 1e-4, 300)
+    found = conjugate_gradients(line, line.flat(target), 1e-4, 300)
     expected = np.linalg.solve(H, target[0].ravel())
-    assert np.linalg.norm(step[0].ravel() - expected) < 1e-2 * np.linalg.norm(expected)
-    assert ritz[0] == pytest.approx(values[0], rel=0.2)
-    assert ritz[-1] == pytest.approx(values[-1], rel=0.05)
+    assert found.solved
+    assert np.linalg.norm(found.step - expected) < 1e-2 * np.linalg.norm(expected)
+    assert found.ritz[0] == pytest.approx(values[0], rel=0.2)
+    assert found.ritz[-1] == pytest.approx(values[-1], rel=0.05)
+    assert not conjugate_gradients(line, line.flat(target), 1e-4, 2).solved
+
+
+@pytest.mark.parametrize("rank", [None, 2])
+def test_units_make_heads_of_any_size_alike(rank):
+    layer, X, _ = examples()
+    uneven = layer.w * np.array([1.0, 1e-4])[:, None, None]
+    Y = AttentionLayer(layer.theta, uneven)(X)
+    problem = Projection(X, Y)
+    start = (layer.theta,) if rank is None else truncated(layer.theta, uneven, rank)
+    line = problem.linearise(problem.evaluate(start, Penalty()))
+    units, rng = line.units(), np.random.default_rng(0)
+    for part in line.shaped(np.arange(units.size)):
+        for head in part:
+            step = np.zeros_like(units)
+            at = head.ravel().astype(int)
+            step[at] = rng.standard_normal(at.size)
+            shown = np.concatenate(line.unprojected_product(line.shaped(units * step)))
+            assert 0.3 < np.linalg.norm(shown) / np.linalg.norm(step) < 3.0

@@ -70,7 +70,7 @@ def _better(
 ) -> bool:
     """Whether one head more than m explains more; where that is plain, nothing has to ripen."""
     here, more = fit(m), fit(m + 1)
-    if more.exact or more.validation_error < PLAINLY * here.validation_error:
+    if more.validation_error < PLAINLY * here.validation_error:
         return True
     return not ripe_fit(m).exact and improves(ripe_fit(m), ripe_fit(m + 1), config)
 

@@ -132,7 +132,13 @@ def refine(task: FitTask, fit: HeadFit) -> HeadFit:
     began = time.perf_counter()
     problem = Projection(task.X, task.Y, task.dim)
     start, path = parameters_of(problem, fit.theta, fit.w, fit.rank), Path()
-    rules = Rules(steps=task.config.refining_steps, inexact=1e-2, worthwhile=1e-5, patience=2)
+    rules = Rules(
+        steps=task.config.refining_steps,
+        inexact=1e-2,
+        worthwhile=1e-5,
+        patience=2,
+        balanced=True,
+    )
     best = descend(problem, start, Penalty(), rules, path)
     if len(path.misfits) > rules.steps:
         best = _sharpened(problem, best, task.config, path)

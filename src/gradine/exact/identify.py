@@ -6,15 +6,22 @@ Label noise u moves the answer, to first order, by the least-squares response
 
 whose covariance is the usual one, sigma^2 (J^T J)^+. Drawing u and solving by conjugate gradients
 gives samples of that movement, hence error bars of every head, at sizes where H could never be
-formed; what a gauge leaves free (U_i K_i^T has many factors) is never entered, as the iteration
-stays in the range of H. The same iteration yields Ritz values: the smallest of them are the
-directions that the examples determine worst.
+formed. The same iteration yields Ritz values: the smallest of them are the directions that the
+examples determine worst.
+
+Bars mean nothing where H has directions that do not show at all, or so little that single precision
+does not see them. So a random v is first recovered from H v: what is missing of it is what the
+examples leave open, but for the gauge (U_i K_i^T has many factors), which changes no head. If
+anything is missing and the problem is small, the singular values of J itself, in double precision,
+have the last word.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +29,10 @@ from numpy.typing import NDArray
 from gradine import kernels
 from gradine.exact.heads import FitTask, parameters_of, predict
 from gradine.exact.results import HeadFit, Identified
+from gradine.exact.units import Units
 from gradine.kernels import AnyArray
 from gradine.solvers.gauss_newton import conjugate_gradients
+from gradine.solvers.levenberg import theta_jacobian
 from gradine.solvers.projection import Linearisation, Penalty, Projection, theta_change
 
 __all__ = ["identify", "noise_of", "structure_left"]
@@ -31,7 +40,13 @@ __all__ = ["identify", "noise_of", "structure_left"]
 Array = NDArray[np.float64]
 
 PRODUCTS = 300  # of one solve; single precision has nothing to add beyond
-ACCURACY = 1e-3
+ACCURACY = 1e-4  # of a response
+RECOVERED = 3e-5  # accuracy to which a random direction is recovered
+OPEN = 0.25  # directions of a head that may seem open, by what single precision leaves
+DENSE_WORK = 2e10  # multiplications of one decomposition of J in double precision
+DENSE_NUMBERS = 2e8  # numbers in J that are held at once
+RESOLVED = 1e-9  # singular value, relative to the largest, below which a direction does not show
+SAME_FEATURES = 1e-11  # the same for the squares of the features
 UNFINISHED = 0.1  # share of the misfit that a finished fit has no further step for
 ROUNDING_MISFIT = 1e-20  # relative squared residual that double precision leaves at worst
 SHOWN = 8  # smallest singular values that are kept
@@ -43,7 +58,15 @@ def noise_of(fit: HeadFit) -> float:
     return fit.residual / math.sqrt(max(1.0 - 1.0 / fit.equations, 1e-3))
 
 
-def identify(task: FitTask, fit: HeadFit) -> Identified:
+class _Solver(NamedTuple):
+    """How H^+ is applied, and what was found on the way."""
+
+    apply: Callable[[AnyArray], AnyArray]
+    singular_values: Array  #: of J in units of the heads, increasing
+    determined: bool
+
+
+def identify(task: FitTask, fit: HeadFit, units: Units) -> Identified:
     """Error bars and the smallest singular values of the Jacobian at the answer.
 
     The task may have fewer examples than the fit: bars shrink with the root of their number.
@@ -57,31 +80,100 @@ def identify(task: FitTask, fit: HeadFit) -> Identified:
     unit = noise * size * np.sqrt(problem.n / max(fit.examples, problem.n))
     samples = 1 if fit.exact else task.config.bar_samples
     rng = np.random.default_rng([task.seed, fit.heads, 1])
-    theta_moves, w_moves, ritz, solved = [], [], np.zeros(0), True
-    for _ in range(samples):
-        move, out, values = _response(line, rng)
-        solved = solved and len(values) < PRODUCTS
-        change = kernels.to_numpy(theta_change(line.parameters, move))
+
+    solver = _iterative(line, rng)
+    if not solver.determined:
+        solver = _dense(line) or solver
+    determined = solver.determined and _features_differ(line)
+    determined = determined and _unfinished(line, solver) < UNFINISHED
+    theta_moves, w_moves = [], []
+    for _ in range(samples if determined else 0):
+        move, out = _response(line, solver, rng)
+        change = units.theta(kernels.to_numpy(theta_change(line.parameters, line.shaped(move))))
         theta_moves.append(np.sum(change**2, axis=(1, 2)))
-        w_moves.append(np.sum(_projection_change(line, move, out) ** 2, axis=(1, 2)))
-        ritz = values if len(values) > len(ritz) else ritz
-    singular = np.sqrt(np.maximum(ritz, 0.0))
-    determined = solved and _unfinished(line) < UNFINISHED
-    if not determined:  # first-order movements say nothing then, and a small bar would be a lie
-        unit = np.inf
+        w_moves.append(np.sum(units.w(_projection_change(line, move, out)) ** 2, axis=(1, 2)))
+    unknown = np.full(fit.heads, np.inf)
+    singular = solver.singular_values
     return Identified(
-        singular_values=singular[:SHOWN] / singular[-1],
+        singular_values=singular[:SHOWN] / max(singular[-1], np.finfo(float).tiny),
         condition=float(singular[-1] / singular[0]) if singular[0] > 0 else float("inf"),
         noise=noise,
-        theta_bars=unit * np.sqrt(np.mean(theta_moves, axis=0)) / _norms(fit.theta),
-        w_bars=unit * np.sqrt(np.mean(w_moves, axis=0)) / _norms(fit.w),
+        theta_bars=_bars(unit, theta_moves, units.theta(fit.theta)) if determined else unknown,
+        w_bars=_bars(unit, w_moves, units.w(fit.w)) if determined else unknown,
         determined=determined,
-        samples=samples,
+        samples=len(theta_moves),
         seconds=time.perf_counter() - began,
     )
 
 
-def _unfinished(line: Linearisation) -> float:
+def _bars(unit: float, moves: list[Array], matrices: Array) -> Array:
+    norms = np.sqrt(np.sum(matrices**2, axis=(1, 2)))
+    return unit * np.sqrt(np.mean(moves, axis=0)) / np.maximum(norms, np.finfo(float).tiny)
+
+
+def _iterative(line: Linearisation, rng: np.random.Generator) -> _Solver:
+    """Conjugate gradients, if they recover a random direction."""
+    units = line.units()
+
+    def solve(target: AnyArray) -> AnyArray:
+        return conjugate_gradients(line, target, ACCURACY, PRODUCTS, units).step
+
+    direction = units * kernels.like(rng.standard_normal(units.shape), units)
+    found = conjugate_gradients(line, line.curvature(direction), RECOVERED, PRODUCTS, units)
+    missing, whole = (_theta_squares(line, v) for v in (direction - found.step, direction))
+    # A random direction has an equal share in each of the d_i dimensions that a head has.
+    numbers = sum(math.prod(p.shape[1:]) for p in line.parameters)
+    open_directions = numbers * missing / np.maximum(whole, np.finfo(float).tiny)
+    singular = np.sqrt(np.maximum(found.ritz, 0.0))
+    return _Solver(solve, singular, found.solved and bool((open_directions < OPEN).all()))
+
+
+def _theta_squares(line: Linearisation, flat: AnyArray) -> Array:
+    change = kernels.to_numpy(theta_change(line.parameters, line.shaped(flat)))
+    return np.sum(change**2, axis=(1, 2))
+
+
+def _dense(line: Linearisation) -> _Solver | None:
+    """The singular values of J in double precision; None where that takes too long."""
+    problem, at = line.problem, line.at
+    unknowns = math.prod(at.theta.shape)
+    numbers = problem.Y.shape[0] * problem.out_dim * unknowns
+    if len(at.parameters) > 1 or numbers > DENSE_NUMBERS or numbers * unknowns > DENSE_WORK:
+        return None
+    X, theta = kernels.to_numpy(problem.X), kernels.to_numpy(at.theta)
+    J = theta_jacobian(X, theta, kernels.to_numpy(problem.projections(at)))  # (rows, o, p)
+    units = kernels.to_numpy(line.units())
+    features = kernels.features_of(X, kernels.attend(X, theta))
+    basis = np.linalg.qr(features)[0]
+    flat = J.reshape(len(J), -1)
+    flat -= basis @ (basis.T @ flat)
+    scaled = J.reshape(-1, unknowns) * units
+    values, right = np.linalg.svd(np.linalg.qr(scaled, mode="r"))[1:]
+    seen = values > RESOLVED * values[0]
+
+    def solve(target: AnyArray) -> AnyArray:
+        inner = right @ (units * kernels.to_numpy(target))
+        inner = np.where(seen, inner / np.where(seen, values, 1.0) ** 2, 0.0)
+        return kernels.like(units * (right.T @ inner), target)
+
+    return _Solver(solve, values[::-1], bool(seen.all()) and len(values) == unknowns)
+
+
+def _features_differ(line: Linearisation) -> bool:
+    """Whether O is determined, given the attention: no features are combinations of others.
+
+    Features of a constant coordinate are 1 for every head: only the sum of their O shows, and no
+    more is asked of them.
+    """
+    xp, problem, m = line.xp, line.problem, line.at.theta.shape[0]
+    gram = line.at.factor @ xp.matrix_transpose(line.at.factor)
+    size = xp.sqrt(xp.linalg.diagonal(gram))
+    values = kernels.to_numpy(xp.linalg.eigvalsh(gram / (size[:, None] * size[None, :])))
+    same = int(np.sum(values < SAME_FEATURES * values[-1]))
+    return same <= (m - 1 if problem.width > problem.dim else 0)
+
+
+def _unfinished(line: Linearisation, solver: _Solver) -> float:
     """The share of the misfit that one more step of Gauss-Newton promises to explain.
 
     At the floor of noise or of rounding it is next to nothing; on a slow way down, along heads
@@ -90,59 +182,53 @@ def _unfinished(line: Linearisation) -> float:
     misfit = line.at.misfit
     if misfit <= ROUNDING_MISFIT:
         return 0.0
-    target = line.gradient()
-    step, _ = conjugate_gradients(line, target, ACCURACY, PRODUCTS)
-    promised = sum(float(line.xp.sum(a * b)) for a, b in zip(step, target, strict=True))
+    target = line.flat(line.gradient())
+    promised = float(line.xp.vecdot(solver.apply(target), target))
     return promised / (misfit * line.problem.energy)
 
 
 def _response(
-    line: Linearisation, rng: np.random.Generator
-) -> tuple[tuple[AnyArray, ...], AnyArray, Array]:
-    """How parameters and O move under unit noise in the labels; Ritz values of H on the way."""
+    line: Linearisation, solver: _Solver, rng: np.random.Generator
+) -> tuple[AnyArray, AnyArray]:
+    """How parameters (flat) and O move under unit noise in the labels."""
     xp, residual = line.xp, line.at.residual
     u = kernels.cast(kernels.like(rng.standard_normal(residual.shape), residual), xp.float32)
-    blocks = [u[rows, :] for _, rows in line.problem.blocks()]
-    target = line.transposed(line.projected(blocks))
-    move, values = conjugate_gradients(line, target, ACCURACY, PRODUCTS)
-    moved = line.unprojected_product(move)
+    pieces = [u[block.rows, :] for block in line.blocks]
+    move = solver.apply(line.flat(line.transposed(line.projected(pieces))))
+    moved = line.unprojected_product(line.shaped(move))
     inside = sum(
         xp.matrix_transpose(block.basis) @ (a - b)
-        for block, a, b in zip(line.blocks, blocks, moved, strict=True)
+        for block, a, b in zip(line.blocks, pieces, moved, strict=True)
     )
     factor = xp.matrix_transpose(kernels.cast(line.at.factor, xp.float32))
-    return move, xp.linalg.solve(factor, inside), values
+    return move, xp.linalg.solve(factor, inside)
 
 
-def _projection_change(line: Linearisation, move: tuple[AnyArray, ...], out: AnyArray) -> Array:
+def _projection_change(line: Linearisation, move: AnyArray, out: AnyArray) -> Array:
     """The change of W_i: of O_i, or of V_i O_i."""
     m = line.at.theta.shape[0]
     change = line.xp.reshape(out, (m, -1, line.problem.out_dim))
     if len(line.parameters) > 1:
         O = line.xp.reshape(line.out, (m, -1, line.problem.out_dim))  # noqa: E741
-        change = line.parameters[2] @ change + move[2] @ O
+        change = line.parameters[2] @ change + line.shaped(move)[2] @ O
     return kernels.to_numpy(change)
-
-
-def _norms(matrices: Array) -> Array:
-    return np.maximum(np.sqrt(np.sum(matrices**2, axis=(1, 2))), np.finfo(float).tiny)
 
 
 def structure_left(task: FitTask, fit: HeadFit) -> tuple[float, float]:
     """The share of the residual that a generic regressor explains on fresh examples.
 
     Noise cannot be predicted from the tokens; what a missing head, or a function that is no
-    attention layer, leaves behind can. Random tanh features of a row and of the sequence it is in,
-    and powers of the predicted outputs, with ridge, fitted on the examples under fit and judged on
-    the validation examples: the mean gain over predicting zero, and the same over its standard
-    error.
+    attention layer, leaves behind can. Random tanh features of a row, of the sequence it is in and
+    of the tokens up to it, its place, and powers of the predicted outputs, with ridge, fitted on
+    the examples under fit and judged on the validation examples: the mean gain over predicting
+    zero, and the same over its standard error.
     """
     from scipy.linalg import cho_factor, cho_solve
 
     rng = np.random.default_rng([task.seed, 2])
     X, Y = kernels.to_numpy(task.X), kernels.to_numpy(task.Y)
     width = X.shape[2]
-    directions = rng.standard_normal((3 * width, GENERIC_FEATURES)) / np.sqrt(width)
+    directions = rng.standard_normal((4 * width, GENERIC_FEATURES)) / np.sqrt(width)
     shifts = rng.standard_normal(GENERIC_FEATURES)
     scale = max(float(np.std(Y)), np.finfo(float).tiny)
 
@@ -151,11 +237,13 @@ def structure_left(task: FitTask, fit: HeadFit) -> tuple[float, float]:
 
     def features(X: Array) -> Array:
         mean = np.broadcast_to(X.mean(axis=1, keepdims=True), X.shape)
-        rows = np.concatenate([X, np.sqrt(X.shape[1]) * mean, X * mean], axis=2)
-        rows = rows.reshape(-1, 3 * width)
+        sums = np.cumsum(X, axis=1) / np.sqrt(np.arange(1, X.shape[1] + 1))[:, None]
+        rows = np.concatenate([X, np.sqrt(X.shape[1]) * mean, X * mean, sums], axis=2)
+        rows = rows.reshape(-1, 4 * width)
+        place = np.tile(np.eye(X.shape[1]), (len(X), 1))
         bend = np.tanh(rows @ directions + shifts)
         guess = predict(fit.theta, fit.w, X).reshape(len(rows), -1) / scale
-        return np.concatenate([bend, bend**2, rows, guess, guess**2, guess**3], axis=1)
+        return np.concatenate([bend, bend**2, rows, place, guess, guess**2, guess**3], axis=1)
 
     A, R = features(X), residual(X, Y)
     gram = A.T @ A

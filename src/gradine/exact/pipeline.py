@@ -15,6 +15,7 @@ from gradine.exact.identify import identify, noise_of, structure_left
 from gradine.exact.mixing import mix, mixing_examples
 from gradine.exact.moments import moment_spectrum
 from gradine.exact.results import Curve, HeadFit, Identified, Mixed, Spectrum
+from gradine.exact.units import Units, measure
 from gradine.exact.workshop import RunPhase, Workshop
 from gradine.examples import FittingData
 from gradine.status import NotLearned, Status
@@ -41,9 +42,11 @@ def learn_exactly(
     like: Any = None,
 ) -> ExactAnswer:
     """Learn the heads; ``like`` is an array of the library that does the arithmetic."""
-    if _nothing_to_see(data):
+    units = measure(data, isotropic=kind != "other")
+    if units.silent:
         raise NotLearned(Status.NOTHING_TO_SEE)
-    workshop = Workshop(data, like, config, seed, run)
+    data = units.apply(data)
+    workshop = Workshop(data, units.distinct, like, config, seed, run)
 
     if heads is None:
         # The moments count the heads and say where they lie, if the inputs are such that they can.
@@ -72,24 +75,42 @@ def learn_exactly(
         fit, note = fewer, f"{heads - spare} of {heads} heads suffice"
 
     # What the examples determine.
-    task = workshop.task(fit.heads, fit.rank)
-    identified: Identified = run("identify", Identified, lambda: identify(task, fit))
+    identified = _identify(workshop, fit, units)
     if ending is None and not fit.exact:
         ending = _noise_objection(identified, config)
+        if ending is not None and fit.heads > 1:
+            # Bars of heads that are not there are large, too.
+            fewer = _fewer_under_noise(workshop, fit.heads)
+            if fewer < fit.heads and _objection(workshop, fewer, asked=False) is None:
+                note = f"{fewer} of {fit.heads} heads suffice"
+                fit = workshop.refined(workshop.ripe_fit(fewer))
+                identified = _identify(workshop, fit, units, f"identify_{fewer}")
+                ending = _noise_objection(identified, config)
         if ending is None and not fit.settled:
             detail = f"a residual of {fit.residual:.2g} is left, and still falling"
             ending = NotLearned(Status.NOT_REALIZABLE, detail)
     if fit.exact and not identified.determined:
-        unknown = "error bars are unknown: heads hardly differ, or hardly show"
-        note = f"{note}; {unknown}" if note else unknown
-    if config.curve_points and fit.exact:
+        why = units.blind or "heads hardly differ, or hardly show"
+        note = f"{note}; {why}" if note else why
+    if config.curve_points and ending is None:
         run("curve", Curve, lambda: _error_curve(workshop, fit))
+    fit = replace(fit, theta=units.theta(fit.theta), w=units.w(fit.w))
     return ExactAnswer(fit, identified, ending, note)
 
 
-def _nothing_to_see(data: FittingData) -> bool:
-    """Whether all outputs are zero."""
-    return not data.reduce(lambda _, Y: bool(Y.any()), lambda a, b: a or b)
+def _identify(workshop: Workshop, fit: HeadFit, units: Units, name: str = "identify") -> Identified:
+    task = workshop.task(fit.heads, fit.rank)
+    return workshop.run(name, Identified, lambda: identify(task, fit, units))
+
+
+def _fewer_under_noise(workshop: Workshop, heads: int) -> int:
+    """The smallest number of heads that explains noisy examples as well as so many do."""
+    while heads > 1:
+        fewer, more = workshop.ripe_fit(heads - 1), workshop.ripe_fit(heads)
+        if improves(fewer, more, workshop.config):
+            break
+        heads -= 1
+    return heads
 
 
 def _spectrum(data: FittingData, kind: str, config: ExactConfig, seed: int) -> Spectrum:
@@ -127,7 +148,7 @@ def _objection(workshop: Workshop, heads: int, asked: bool) -> NotLearned | None
         )
     if heads < workshop.most_heads():
         more = workshop.ripe_fit(heads + 1)
-        if more.exact or improves(fit, more, config):
+        if improves(fit, more, config):
             detail = (
                 f"the held-out error is {fit.validation_error:.2g} with {words}, "
                 f"{more.validation_error:.2g} with one more"
@@ -164,7 +185,8 @@ def _error_curve(workshop: Workshop, answer: HeadFit) -> Curve:
     counts = np.geomspace(0.6 * bound, most, workshop.config.curve_points)
     counts = np.unique(np.ceil(counts - 1e-9).astype(int))
     # Two hasty starts each, the second annealed: the curve is a picture, not an answer.
-    task = replace(task, config=replace(task.config, level_steps=12, steps=25))
+    hasty = replace(task.config, penalty_levels=5, level_steps=6, steps=25)
+    task = replace(task, config=hasty)
     errors = [
         fit_heads(task.first(int(n)), answer.heads, answer.rank, starts=2).validation_error
         for n in counts

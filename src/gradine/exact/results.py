@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Mixed", "Spectrum"]
+__all__ = ["Curve", "HeadFit", "Identified", "Mixed", "Spectrum"]
 
 Array = NDArray[np.float64]
 

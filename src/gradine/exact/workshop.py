@@ -32,9 +32,16 @@ class Workshop:
     """Fits with any number of heads, each made at most once and kept in the run's records."""
 
     def __init__(
-        self, data: FittingData, like: Any, config: ExactConfig, seed: int, run: RunPhase
+        self,
+        data: FittingData,
+        distinct: int,
+        like: Any,
+        config: ExactConfig,
+        seed: int,
+        run: RunPhase,
     ) -> None:
         self.data, self.like, self.config, self.seed, self.run = data, like, config, seed, run
+        self.distinct = distinct  # a sequence that comes again says nothing new
         self.fits: dict[int, HeadFit] = {}
         self.ripe: dict[int, HeadFit] = {}
         self.ripe_examples: int | None = None
@@ -47,7 +54,7 @@ class Workshop:
 
     def equations(self, heads: int, rank: int | None) -> float:
         """Equations for each unknown, if all examples take part."""
-        rows = self.data.split.n_fit * self.data.seq_len * self.data.out_dim
+        rows = self.distinct * self.data.seq_len * self.data.out_dim
         return rows / self.unknowns(heads, rank)
 
     def most_heads(self) -> int:
@@ -64,13 +71,23 @@ class Workshop:
         # Attention, features and their single-precision copies, for each row and head.
         each = 8 * data.seq_len * heads * (3 * data.seq_len + 3 * data.width + 2 * data.out_dim)
         allowed = max(math.ceil(bound), int(config.memory_share * free_memory() / each))
-        X, Y = data.sample(min(count, allowed), self.seed)
+        X, Y = self._sample(min(count, allowed))
         X_fresh, Y_fresh = data.validation()
         if self.like is not None:
             xp = kernels.namespace(self.like)
             example = kernels.cast(self.like[:1, ...], xp.float64)
             X, Y = kernels.like(X, example), kernels.like(Y, example)
         return FitTask(X, Y, X_fresh, Y_fresh, data.dim, config, self.seed)
+
+    def _sample(self, count: int) -> tuple[Array, Array]:
+        """Examples drawn at random; where sequences come again, one of each."""
+        again = self.data.split.n_fit / self.distinct
+        if again == 1.0:
+            return self.data.sample(count, self.seed)
+        X, Y = self.data.sample(math.ceil(again * count), self.seed)
+        _, first = np.unique(X.reshape(len(X), -1), axis=0, return_index=True)
+        chosen = np.sort(first)[:count]
+        return X[chosen], Y[chosen]
 
     def fit(self, heads: int, starts: int | None = None) -> HeadFit:
         """The best fit with so many heads, at the rank that is asked for or that it takes."""

@@ -29,7 +29,8 @@ class FittingData:
     """Examples, which of them may be fitted, and how their tokens become D coordinates.
 
     ``constant`` says that the layer has a constant coordinate; ``appended`` that the examples come
-    without it, so that it has to be added.
+    without it, so that it has to be added. Tokens are multiplied by ``basis`` and outputs divided
+    by ``unit``, if a learner wants them so.
     """
 
     examples: Examples
@@ -38,6 +39,8 @@ class FittingData:
     appended: bool = False
     block_size: int | None = None
     on_block: Callable[[int], None] | None = None
+    basis: Array | None = None  #: (D, D)
+    unit: float = 1.0
 
     @property
     def width(self) -> int:
@@ -63,7 +66,11 @@ class FittingData:
         return self.width * self.dim
 
     def tokens(self, X: Array) -> Array:
-        return append_constant(X) if self.appended else X
+        X = append_constant(X) if self.appended else X
+        return X if self.basis is None else X @ self.basis
+
+    def outputs(self, Y: Array) -> Array:
+        return Y if self.unit == 1.0 else Y / self.unit
 
     def reduce(
         self,
@@ -74,7 +81,7 @@ class FittingData:
 
         def fitted(X: Array, Y: Array, start: int) -> Partial:
             rows = self.split.fit_rows(start, start + len(X))
-            return kernel(self.tokens(X[rows]), Y[rows])
+            return kernel(self.tokens(X[rows]), self.outputs(Y[rows]))
 
         def progress(seen: int, _: Partial) -> None:
             if self.on_block is not None:
@@ -88,8 +95,8 @@ class FittingData:
         count = min(count, self.split.n_fit)
         chosen = np.random.default_rng(seed).choice(self.split.n_fit, count, replace=False)
         X, Y = take(self.examples, self.split.fitted(np.sort(chosen)))
-        return self.tokens(X), Y
+        return self.tokens(X), self.outputs(Y)
 
     def validation(self) -> tuple[Array, Array]:
         X, Y = take(self.examples, self.split.validation)
-        return self.tokens(X), Y
+        return self.tokens(X), self.outputs(Y)

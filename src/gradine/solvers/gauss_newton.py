@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
-from array_api_compat import device
 from numpy.typing import NDArray
 
 from gradine import kernels
 from gradine.kernels import AnyArray
 from gradine.solvers.projection import Evaluation, Linearisation, Parameters, Penalty, Projection
 
-__all__ = ["Path", "Rules", "conjugate_gradients", "descend"]
+__all__ = ["Path", "Rules", "Solution", "conjugate_gradients", "descend"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,9 @@ class Rules:
     refusals: int = 9
     #: Done when the misfit is below this: nothing is left in double precision.
     floor: float = 1e-26
+    #: Solve in units of each head, so that a head of small W is not left for last: a product more
+    #: in every step.
+    balanced: bool = False
 
 
 @dataclass
@@ -53,6 +56,14 @@ class Path:
 
     misfits: list[float] = field(default_factory=list)
     damping: float | None = None
+
+
+class Solution(NamedTuple):
+    """What conjugate gradients end with."""
+
+    step: AnyArray  #: flat
+    ritz: NDArray[np.float64]
+    solved: bool  #: to the accuracy asked for
 
 
 def descend(
@@ -76,10 +87,12 @@ def descend(
         # No digits beyond the floor, either.
         accuracy = max(accuracy, 0.1 * math.sqrt(rules.floor / here.misfit))
         accuracy = min(accuracy, rules.inexact)
-        damping = path.damping or rules.damping * _mean_curvature(line)
+        units = line.units() if rules.balanced else None
+        mean = line.mean_curvature() if units is None else 1.0
+        damping = path.damping or rules.damping * mean
         there = None
         for _ in range(rules.refusals):
-            step, promised = _solve(line, target, damping, accuracy, rules.most_products)
+            step, promised = _solve(line, target, damping, accuracy, rules.most_products, units)
             there = _try(problem, here, line.shaped(step), penalty)
             path.misfits.append(here.misfit if there is None else there.misfit)
             if there is not None and there.loss < here.loss:
@@ -97,35 +110,58 @@ def descend(
 
 
 def _solve(
-    line: Linearisation, target: AnyArray, damping: float, accuracy: float, most_products: int
+    line: Linearisation,
+    target: AnyArray,
+    damping: float,
+    accuracy: float,
+    most_products: int,
+    units: AnyArray | None = None,
 ) -> tuple[AnyArray, float]:
-    """The step, and the decrease of loss times energy that the linear model promises for it."""
-    step, _, left = _iterate(line, target, damping + line.pull, accuracy, most_products)
-    promised = _dot(step, target) + damping * _dot(step, step) + _dot(step, left)
-    return step, promised
+    """The step, and the decrease of loss times energy that the linear model promises for it.
+
+    With units the damping is in them, and there must be no decay.
+    """
+    right = target if units is None else units * target
+    step, _, left = _iterate(line, right, damping + line.pull, accuracy, most_products, units)
+    promised = _dot(step, right) + damping * _dot(step, step) + _dot(step, left)
+    return step if units is None else units * step, promised
 
 
 def conjugate_gradients(
-    line: Linearisation, target: Parameters, accuracy: float, most_products: int
-) -> tuple[Parameters, NDArray[np.float64]]:
-    """H^+ target for a target in the range of H, and the Ritz values of H, increasing.
+    line: Linearisation,
+    target: AnyArray,
+    accuracy: float,
+    most_products: int,
+    units: AnyArray | None = None,
+) -> Solution:
+    """H^+ target for a flat target in the range of H, and the Ritz values of H, increasing.
 
-    The lengths and ratios of the iteration are the tridiagonal matrix of Lanczos in disguise.
+    With ``units`` s it is s H s whose equations are solved, whose accuracy is meant and whose
+    values are given. The lengths and ratios of the iteration are the tridiagonal matrix of Lanczos
+    in disguise.
     """
     from scipy.linalg import eigvalsh_tridiagonal
 
-    step, history, _ = _iterate(line, line.flat(target), 0.0, accuracy, most_products)
+    right = target if units is None else units * target
+    step, history, left = _iterate(line, right, 0.0, accuracy, most_products, units)
+    solved = _dot(left, left) <= accuracy**2 * _dot(right, right)
+    step = step if units is None else units * step
     if not history:
-        return line.shaped(step), np.zeros(1)
+        return Solution(step, np.zeros(1), solved)
     lengths, ratios = np.array(history).T
     diagonal = 1.0 / lengths
     diagonal[1:] += ratios[:-1] / lengths[:-1]
     beside = np.sqrt(ratios[:-1]) / lengths[:-1]
-    return line.shaped(step), np.asarray(eigvalsh_tridiagonal(diagonal, beside))
+    return Solution(step, np.asarray(eigvalsh_tridiagonal(diagonal, beside)), solved)
 
 
 def _iterate(
-    line: Linearisation, target: AnyArray, diagonal: float, accuracy: float, most_products: int
+    line: Linearisation,
+    target: AnyArray,
+    diagonal: float,
+    accuracy: float,
+    most_products: int,
+    units: AnyArray | None = None,
 ) -> tuple[AnyArray, list[tuple[float, float]], AnyArray]:
     """Conjugate gradients on H + diagonal: the solution, (length, ratio) of each iteration, and
     what is left of the target."""
@@ -133,7 +169,10 @@ def _iterate(
     size = first = _dot(target, target)
     history = []
     for _ in range(most_products):
-        image = line.curvature(direction)
+        if size == 0.0:
+            break
+        image = line.curvature(direction if units is None else units * direction)
+        image = image if units is None else units * image
         if diagonal:
             image = image + diagonal * direction
         curvature = _dot(direction, image)
@@ -160,15 +199,6 @@ def _try(
     except FloatingPointError:
         return None
     return evaluation if math.isfinite(evaluation.loss) else None
-
-
-def _mean_curvature(line: Linearisation) -> float:
-    """|J v|^2 / |v|^2 for a v that looks like no direction in particular."""
-    xp, example = line.xp, line.flat(line.parameters)
-    count = xp.arange(1, example.shape[0] + 1, dtype=example.dtype, device=device(example))
-    probe = xp.sin(count * 12.9898)
-    image = line.product(line.shaped(probe))
-    return float(xp.sum(image * image)) / _dot(probe, probe)
 
 
 def _dot(a: AnyArray, b: AnyArray) -> float:

@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 
 from gradine.layer import softmax
 
-__all__ = ["LevenbergResult", "levenberg_marquardt"]
+__all__ = ["LevenbergResult", "levenberg_marquardt", "theta_jacobian"]
 
 Array = NDArray[np.float64]
 
 BLOCK_BYTES = 128 * 2**20  # of Jacobian held at once
 FLOOR = 1e-15  # relative residual at which nothing is left to gain in double precision
+RESTS = 1e-4  # share of the cost by which so many steps in a row must lower it to go on
+PATIENCE = 4
 
 
 class LevenbergResult(NamedTuple):
@@ -46,6 +48,7 @@ def levenberg_marquardt(
     total = max(float(np.sum(Y**2)), np.finfo(float).tiny)
     normal, gradient, cost = _normal_equations(X, Y, theta, w)
     losses, damping, growth, idle = [np.sqrt(cost / total)], 1e-3, 2.0, 0
+    resting = 0
     for _ in range(steps):
         scale = np.maximum(np.diag(normal), 1e-12 * np.diag(normal).max())
         damped = normal.copy()
@@ -68,10 +71,10 @@ def levenberg_marquardt(
             continue
         theta, w, idle, growth = new_theta, new_w, 0, 2.0
         damping = max(damping * max(1.0 / 9.0, 1.0 - (2.0 * gain - 1.0) ** 3), 1e-14)
-        settled = new_cost > 0.999 * cost and new_cost < 1e-12 * total
+        resting = resting + 1 if new_cost > (1.0 - RESTS) * cost else 0
         normal, gradient, cost = _normal_equations(X, Y, theta, w)
         losses.append(np.sqrt(cost / total))
-        if losses[-1] < FLOOR or settled:
+        if losses[-1] < FLOOR or resting >= PATIENCE:
             break
     return LevenbergResult(theta, w, np.array(losses))
 
@@ -117,6 +120,11 @@ def _normal_equations(X: Array, Y: Array, theta: Array, w: Array) -> tuple[Array
     corner = over_both.reshape(q * outputs, p)
     normal = np.block([[over_theta, corner.T], [corner, np.kron(over_w, np.eye(outputs))]])
     return normal, np.concatenate([to_theta, to_w.ravel()]), cost
+
+
+def theta_jacobian(X: Array, theta: Array, w: Array) -> Array:
+    """d y / d Theta of all examples, as (n k, d_out, m D d)."""
+    return _theta_jacobian(X, *_forward(X, theta, w), theta.shape[2])
 
 
 def _theta_jacobian(X: Array, attention: Array, values: Array, heads: Array, dim: int) -> Array:

@@ -26,6 +26,8 @@ from functools import reduce
 from operator import add
 from typing import Any
 
+from array_api_compat import device
+
 from gradine import kernels
 from gradine.kernels import AnyArray
 
@@ -75,7 +77,6 @@ class Projection:
         self.X, self.Y = X, xp.reshape(Y, (self.n * self.k, self.out_dim))
         self.energy = max(float(xp.sum(self.Y * self.Y)), 1e-300)
         self.X32 = kernels.cast(X, xp.float32)
-        self.evaluations = 0
         self.products = 0
         self.flops = 0.0
         # The feature energy of uniform attention: a unit for the ridge that no step changes.
@@ -95,7 +96,7 @@ class Projection:
 
     def evaluate(self, parameters: Parameters, penalty: Penalty) -> Evaluation:
         """Attention, the best O and the residual at p."""
-        xp, self.evaluations = self.xp, self.evaluations + 1
+        xp = self.xp
         theta = theta_of(parameters)
         weights, features = [], []
         gram = right = None
@@ -247,6 +248,42 @@ class Linearisation:
         problem._count(self.out.shape[0])
         return pieces
 
+    def units(self) -> AnyArray:
+        """For each parameter, flat: 1 over the root mean square that J makes of those beside it.
+
+        A head of small W shows little; in units of its own it is a head like the others.
+        """
+        xp, m = self.xp, self.at.theta.shape[0]
+        parts = []
+        for i, p in enumerate(self.parameters):
+            probe = _probe(xp, p)
+            step = tuple(probe if j == i else 0.0 * q for j, q in enumerate(self.parameters))
+            squares = self._squares_by_head(step)
+            shown = squares / xp.sum(xp.reshape(probe * probe, (m, -1)), axis=1)
+            least = 1e-30 * float(xp.max(shown)) + 1e-37
+            unit = 1.0 / xp.sqrt(xp.where(shown > least, shown, xp.ones_like(shown)))
+            parts.append(xp.reshape(xp.ones_like(p) * unit[:, None, None], (-1,)))
+        return _stacked(xp, parts)
+
+    def _squares_by_head(self, step: Parameters) -> AnyArray:
+        """|J_i step_i|^2 of each head i alone, before projecting, (m,)."""
+        xp, problem = self.xp, self.problem
+        theta = kernels.side_by_side(theta_change(self.parameters, step))
+        m, k, o = self.at.theta.shape[0], problem.k, problem.out_dim
+        total = []
+        for block in self.blocks:
+            queries = xp.reshape(block.tokens @ theta, (-1, k * m, problem.dim))
+            logits = queries @ xp.matrix_transpose(block.keys)
+            change = kernels.softmax_derivative(block.weights, logits)
+            change = xp.permute_dims(xp.reshape(change, (-1, k, m, k)), (0, 2, 1, 3))
+            pieces = change @ xp.reshape(block.values, (-1, m, k, o))
+            if block.features is not None:
+                projections = step[-1] @ xp.reshape(self.out, (m, -1, o))
+                features = xp.reshape(block.features, (-1, k, m, problem.width))
+                pieces = pieces + xp.permute_dims(features, (0, 2, 1, 3)) @ projections
+            total.append(xp.sum(pieces * pieces, axis=(0, 2, 3)))
+        return _total(total)
+
     def projected(self, pieces: list[AnyArray]) -> AnyArray:
         """What the features cannot explain of an output given block by block."""
         xp, blocks = self.xp, self.blocks
@@ -256,6 +293,13 @@ class Linearisation:
         return _stacked(
             xp, [u - block.basis @ inside for block, u in zip(blocks, pieces, strict=True)]
         )
+
+    def mean_curvature(self) -> float:
+        """|J v|^2 / |v|^2 for a v that looks like no direction in particular."""
+        xp, example = self.xp, self.flat(self.parameters)
+        probe = _probe(xp, example)
+        image = self.product(self.shaped(probe))
+        return float(xp.sum(image * image)) / float(xp.sum(probe * probe))
 
     def transposed(self, u: AnyArray) -> Parameters:
         """J^T u; ``u`` (n k, d_out) must be free of what the features explain."""
@@ -310,6 +354,12 @@ def _through(xp: Any, features: AnyArray, parameters: Parameters) -> AnyArray:
 
 def _stacked(xp: Any, pieces: list[AnyArray]) -> AnyArray:
     return pieces[0] if len(pieces) == 1 else xp.concat(pieces)
+
+
+def _probe(xp: Any, like: AnyArray) -> AnyArray:
+    """Numbers that look like no direction in particular."""
+    count = xp.arange(1, math.prod(like.shape) + 1, dtype=like.dtype, device=device(like))
+    return xp.reshape(xp.sin(count * 12.9898), like.shape)
 
 
 def _total(pieces: Iterable[AnyArray]) -> AnyArray:

@@ -1,0 +1,127 @@
+"""Tokens and outputs in units of their own, so that no size of theirs matters to a fit.
+
+A start, a penalty and single precision all mean something only next to the size of the tokens. So
+tokens that are neither +-1 nor standard Gaussian are multiplied by S^(-1/2), S their second
+moments, and become as isotropic as they can; what the tokens never show is left out. Heads go back
+by Theta = B Theta' B^T, W = B W' u, with B the basis and u the unit of the outputs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradine.examples import FittingData
+
+__all__ = ["Units", "measure"]
+
+Array = NDArray[np.float64]
+
+UNSEEN = 1e-12  # second moment, of coordinates of size 1, below which a direction never shows
+CONSTANT = 1e-10  # relative square by which a combination of coordinates that is constant may vary
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """What one pass over the examples says of their size."""
+
+    basis: Array | None  #: (D, D) tokens are multiplied by it; None: they are as they should be
+    unit: float  #: of the outputs, a power of two
+    distinct: int  #: sequences that differ
+    blind: str  #: what the tokens can never show, in words; empty: nothing
+    silent: bool  #: all outputs are zero
+
+    def apply(self, data: FittingData) -> FittingData:
+        return replace(data, basis=self.basis, unit=self.unit)
+
+    def theta(self, theta: Array) -> Array:
+        """Attention matrices (m, D, d), or changes of them, for tokens as they came."""
+        if self.basis is None:
+            return theta
+        keys = self.basis[: theta.shape[2], : theta.shape[2]]
+        return self.basis @ theta @ keys.T
+
+    def w(self, w: Array) -> Array:
+        return self.unit * (w if self.basis is None else self.basis @ w)
+
+
+def measure(data: FittingData, isotropic: bool) -> Units:
+    """``isotropic`` says that the tokens are known to be uniform on +-1 or standard Gaussian."""
+    width = data.width
+
+    def block(X: Array, Y: Array) -> _Sums:
+        rows = X.reshape(-1, width)
+        return _Sums(float(np.sum(Y * Y)), Y.size, _second_moments(rows), _hashes(X))
+
+    sums = data.reduce(block, _merged)
+    moments = sums.moments / sums.moments[-1, -1]
+    silent = sums.energy == 0.0
+    unit = 1.0 if silent else 2.0 ** round(0.5 * math.log2(sums.energy / sums.size))
+    basis = None if isotropic else _basis(moments[:-1, :-1], data.constant)
+    return Units(basis, unit, len(sums.sequences), _blind(moments, data.constant), silent)
+
+
+class _Sums(NamedTuple):
+    """What is known of a block, or of several."""
+
+    energy: float  #: |Y|^2
+    size: int  #: numbers in Y
+    moments: Array
+    sequences: NDArray[np.uint64]  #: one number for each that differs
+
+
+def _merged(a: _Sums, b: _Sums) -> _Sums:
+    sequences = np.union1d(a.sequences, b.sequences)
+    return _Sums(a.energy + b.energy, a.size + b.size, a.moments + b.moments, sequences)
+
+
+def _second_moments(rows: Array) -> Array:
+    """Sums of products of the coordinates and 1, (D + 1, D + 1)."""
+    first = rows.sum(axis=0)
+    return np.block([[rows.T @ rows, first[:, None]], [first[None], np.full((1, 1), len(rows))]])
+
+
+def _hashes(X: Array) -> NDArray[np.uint64]:
+    """A number for each sequence; equal sequences have equal ones, others hardly ever."""
+    words = np.ascontiguousarray(X + 0.0).reshape(len(X), -1).view(np.uint64)  # -0.0 is 0.0
+    factors = np.random.default_rng(0).integers(1, 2**63, words.shape[1], dtype=np.uint64) | 1
+    words = (words ^ (words >> np.uint64(29))) * factors
+    return np.unique(np.sum(words ^ (words >> np.uint64(32)), axis=1, dtype=np.uint64))
+
+
+def _basis(moments: Array, constant: bool) -> Array:
+    """S^(-1/2), zero where tokens show nothing; a constant coordinate stays what it is."""
+    basis = np.eye(len(moments))
+    d = len(moments) - constant
+    correlations, size = _correlations(moments[:d, :d])
+    values, vectors = np.linalg.eigh(correlations)
+    seen = values > UNSEEN * values[-1]
+    scale = np.where(seen, 1.0 / np.sqrt(np.where(seen, values, 1.0)), 0.0)
+    basis[:d, :d] = (vectors * scale) @ vectors.T / size[:, None]
+    return basis
+
+
+def _correlations(moments: Array) -> tuple[Array, Array]:
+    """Second moments of coordinates in units of their size, and that size; 1 where it is zero."""
+    size = np.sqrt(np.diag(moments))
+    size = np.where(size > 0.0, size, 1.0)
+    return moments / np.outer(size, size), size
+
+
+def _blind(moments: Array, constant: bool) -> str:
+    """What no example of such tokens can show of a head."""
+    d = len(moments) - 1 - constant
+    correlations, size = _correlations(moments[:d, :d])
+    values = np.linalg.eigvalsh(correlations)
+    rank = int(np.sum(values > UNSEEN * values[-1]))
+    if rank < d:
+        return f"tokens of {d} coordinates span only {rank} dimensions"
+    # The part of a constant 1 that no combination of the coordinates makes.
+    mean = moments[:d, -1] / size
+    if 1.0 - float(mean @ np.linalg.solve(correlations, mean)) < CONSTANT:
+        return "a combination of the coordinates is constant"
+    return ""
