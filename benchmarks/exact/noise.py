@@ -40,7 +40,7 @@ def trial(instance: Instance, seed: int) -> Record:
         "error": error,
         "reference": reference,
         "ratio": None if error is None else error / reference,
-        "error_bar": answer.error_bar or None,
+        "error_bar": answer.error_bar,
         "examples": len(X),
     }
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,15 +15,21 @@ from gradine.certificate import Certificate
 from gradine.examples import make_split
 from gradine.fit import LearnConfig
 
-__all__ = ["HELD_OUT", "SOLVED", "Answer", "error_of", "figures", "ours"]
+__all__ = ["CLAIMS_FUNCTION", "HELD_OUT", "SOLVED", "Answer", "error_of", "figures", "ours"]
 
 Array = NDArray[np.float64]
 
 SOLVED = 1e-6  # theta_error of a layer that counts as found, ours or a peer's
 CERTIFY, VALIDATE = 200, 40  # examples beside those that are fitted
 HELD_OUT = CERTIFY + VALIDATE
-CERTIFYING = ("certify", "certificate")  # phases that are not fitting, if they are phases
+#: The phase that finds no heads but puts error bars on them. The survey and the certificate are
+#: no phases, and the curve of the report, which would be one, is not asked for here.
+CHECKING = "identify"
 SHARE = 0.95  # the cap on a held-out set is out of the way: the numbers above are what counts
+#: Endings by which a run says that its heads are the truth's, and the one by which it says that
+#: of the function alone.
+CLAIMS_HEADS = ("learned", "learned_up_to_noise")
+CLAIMS_FUNCTION = "learned_function"
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,15 +37,26 @@ class Answer:
     """What a run of the learner gave."""
 
     layer: gradine.AttentionLayer | None  #: the last answer there was, verified or not
-    learned: bool
     status: str
     reason: str
     seconds: float  #: wall time of the whole call
     phase_seconds: dict[str, float]
     flops: float | None  #: of the phases that count them
     certificate: Certificate | None
-    error_bar: float  #: relative error of a Theta that the run itself expects; 0: none given
-    fitted: NDArray[np.intp]  #: the examples that were fitted; the others were held out
+    fitted: NDArray[np.intp]  #: the examples that may be fitted; the others were held out
+    examples: int  #: the most examples that a fit took of these
+
+    @property
+    def learned(self) -> bool:
+        """Whether the run claims the heads; the function alone is less."""
+        return self.status in CLAIMS_HEADS
+
+    @property
+    def error_bar(self) -> float | None:
+        """The largest error bar of a Theta, relative; None: not given, or unknown."""
+        bars = None if self.certificate is None else self.certificate.bars
+        largest = max(bars.theta, default=math.inf) if bars is not None else math.inf
+        return float(largest) if math.isfinite(largest) else None
 
 
 def ours(
@@ -49,12 +67,20 @@ def ours(
     *,
     rank: int | None = None,
     few: bool = True,
+    examples_per_bound: float | None = None,
 ) -> Answer:
-    """Learn exactly. With ``few`` all but `HELD_OUT` of the examples are fitted."""
+    """Learn exactly. With ``few`` all but `HELD_OUT` of the examples may be fitted.
+
+    The learner takes no more of them than some multiple of the counting bound, its own by default.
+    """
     from gradine.exact.config import ExactConfig
+    from gradine.exact.results import HeadFit
 
     held = {"held_out_share": SHARE, "validation_examples": VALIDATE, "certify_examples": CERTIFY}
-    config = LearnConfig(exact=ExactConfig(rank=rank), **(held if few else {}))
+    exact = ExactConfig(rank=rank)
+    if examples_per_bound is not None:
+        exact = replace(exact, examples_per_bound=examples_per_bound)
+    config = LearnConfig(exact=exact, **(held if few else {}))
     began = time.perf_counter()
     fit = gradine.learn(X, Y, heads=heads, method="exact", seed=seed, config=config)
     seconds = time.perf_counter() - began
@@ -65,30 +91,18 @@ def ours(
         largest_share=config.held_out_share,
         seed=seed,
     )
-    counted = [flops for result in fit.phases.values() if (flops := _flops(result)) is not None]
+    fits = [result for result in fit.phases.values() if isinstance(result, HeadFit)]
     return Answer(
         layer=fit.candidate,
-        learned=fit.learned,
         status=fit.status.code,
         reason=fit.reason,
         seconds=seconds,
         phase_seconds={name: result.seconds for name, result in fit.phases.items()},
-        flops=sum(counted) if counted else None,
+        flops=sum(result.flops for result in fits) if fits else None,
         certificate=fit.certificate,
-        error_bar=_error_bar(fit),
         fitted=split.fit_rows(0, len(X)),
+        examples=max((result.examples for result in fits), default=0),
     )
-
-
-def _flops(result: Any) -> float | None:
-    return getattr(result, "flops", None)
-
-
-def _error_bar(fit: Any) -> float:
-    """The largest error bar of a head, relative to its Theta; 0 where none is given."""
-    if fit.certificate is None or fit.certificate.bars is None:
-        return 0.0
-    return float(max(fit.certificate.bars.theta))
 
 
 def error_of(layer: gradine.AttentionLayer | None, truth: gradine.AttentionLayer) -> float | None:
@@ -102,7 +116,7 @@ def error_of(layer: gradine.AttentionLayer | None, truth: gradine.AttentionLayer
 def figures(answer: Answer, truth: gradine.AttentionLayer) -> dict[str, Any]:
     """What is kept of a run."""
     error = error_of(answer.layer, truth)
-    fitting = sum(s for name, s in answer.phase_seconds.items() if name not in CERTIFYING)
+    fitting = sum(s for name, s in answer.phase_seconds.items() if name != CHECKING)
     return {
         "success": answer.learned and error is not None and error <= SOLVED,
         "learned": answer.learned,
@@ -114,4 +128,5 @@ def figures(answer: Answer, truth: gradine.AttentionLayer) -> dict[str, Any]:
         "phase_seconds": answer.phase_seconds,
         "outside_share": 1.0 - fitting / answer.seconds,
         "flops": answer.flops,
+        "examples": answer.examples,
     }

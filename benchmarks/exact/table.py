@@ -23,7 +23,7 @@ HEADER = (
     "success",
     "theta_error, worst learned",
     "ours, s",
-    "of it survey and certificate",
+    "of it survey, error bars and certificate",
     *(
         part
         for name in ("Adam", "L-BFGS", "expand and cluster")
@@ -178,7 +178,8 @@ def page(summary: Record) -> str:
         "rank, and are done when theta_error is 1e-6, which only a benchmark can see; looking is "
         "off their clock. They get the first seeds of a row, until they have used "
         f"{PEER_SECONDS / 60:g} minutes. A start is given up after {config.patience:g} times our "
-        "time (last row of the whole table: 3 times, one start). The time of a peer "
+        f"time (last row of the whole table: {ROWS[-1].patience:g} times, and one start only, so "
+        "that the table fits in an hour). The time of a peer "
         "is that of the fastest of its starts that got there, medians over the seeds that it "
         "solved; all starts is what the whole search took, those stopped because they could not "
         "be fastest included. Adam's "

@@ -9,13 +9,13 @@ import pytest
 
 import gradine
 from benchmarks.exact.ours import CERTIFY, HELD_OUT, Answer
-from gradine.certificate import certify, relative_errors
+from gradine.certificate import HeadBars, certify, relative_errors
 from gradine.solvers.levenberg import levenberg_marquardt
 
 MEASURING = ("race", "count", "noise", "certificates", "cost")
 
 
-def stand_in(X, Y, heads, seed, *, rank=None, few=True, starts=4):
+def stand_in(X, Y, heads, seed, *, rank=None, few=True, examples_per_bound=None, starts=4):
     """Levenberg-Marquardt from random starts, for layers of a few numbers."""
     began, rng = time.perf_counter(), np.random.default_rng(seed)
     fitted = np.arange(len(X) - HELD_OUT) if few else np.arange(min(len(X) // 2, 100))
@@ -28,20 +28,20 @@ def stand_in(X, Y, heads, seed, *, rank=None, few=True, starts=4):
                 best = fit
             if best.losses[-1] < 1e-9:
                 break
-    layer = gradine.AttentionLayer(best.theta, best.w)
+    layer = gradine.AttentionLayer(best.theta, best.w).canonical()
+    bars = HeadBars(0.0, *[(1e-9,) * layer.n_heads] * 2, condition=1.0)
     errors = relative_errors(layer(X[-CERTIFY:]), Y[-CERTIFY:])
     learned = float(np.quantile(errors, 0.9)) < 1e-3
     return Answer(
         layer=layer,
-        learned=learned,
         status="learned" if learned else "not_verified",
         reason="",
         seconds=time.perf_counter() - began,
         phase_seconds={"fit": 0.9 * (time.perf_counter() - began)},
         flops=1e6,
-        certificate=certify(errors) if learned else None,
-        error_bar=0.0,
+        certificate=certify(errors, bars=bars) if learned else None,
         fitted=fitted,
+        examples=len(fitted),
     )
 
 
