@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -55,8 +54,9 @@ class Answer:
     def error_bar(self) -> float | None:
         """The largest error bar of a Theta, relative; None: not given, or unknown."""
         bars = None if self.certificate is None else self.certificate.bars
-        largest = max(bars.theta, default=math.inf) if bars is not None else math.inf
-        return float(largest) if math.isfinite(largest) else None
+        if bars is None or not bars.theta or not np.isfinite(bars.theta).all():
+            return None
+        return max(bars.theta)
 
 
 def ours(

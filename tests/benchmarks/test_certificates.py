@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def small_case(category, number):
     return make(TINY, number, np.random.default_rng(number))
 
 
-def answer_of(layer, theta=(1e-9, 1e-9), w=(1e-9, 1e-9), status="learned"):
+def answer_of(layer, theta: Any = (1e-9, 1e-9), w: Any = (1e-9, 1e-9), status: Any = "learned"):
     """What a run that found ``layer``, in canonical form, would give with these bars."""
     bars = None if theta is None else HeadBars(0.0, tuple(theta), tuple(w), 1.0)
     return Answer(
@@ -117,7 +118,8 @@ def test_heads_without_a_bar_are_no_heads(truth, bad):
     assert "bar" in certificates.wrong_heads(answer_of(truth, w=(bad, 1e-9)), truth)
     assert "bar" in certificates.wrong_heads(answer_of(truth, theta=None), truth)
     assert "bar" in certificates.wrong_heads(answer_of(truth, theta=(1e-9,)), truth)
-    assert answer_of(truth, theta=(1e-9, bad)).error_bar is None or math.isnan(bad)
+    assert answer_of(truth, theta=(1e-9, bad)).error_bar is None
+    assert answer_of(truth, theta=(1e-9, 1e-8)).error_bar == 1e-8
 
 
 def test_a_head_too_many_or_too_few_is_wrong(truth):
