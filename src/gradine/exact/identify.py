@@ -40,7 +40,8 @@ __all__ = ["identify", "noise_of", "structure_left"]
 Array = NDArray[np.float64]
 
 PRODUCTS = 300  # of one solve; single precision has nothing to add beyond
-ACCURACY = 1e-4  # of a response
+ACCURACY = 1e-4  # of a response to noise
+ROUGHLY = 1e-2  # the same where there is none: rounding is no noise, its size is all that is asked
 RECOVERED = 3e-5  # accuracy to which a random direction is recovered
 OPEN = 0.25  # directions of a head that may seem open, by what single precision leaves
 DENSE_WORK = 2e10  # multiplications of one decomposition of J in double precision
@@ -81,7 +82,7 @@ def identify(task: FitTask, fit: HeadFit, units: Units) -> Identified:
     samples = 1 if fit.exact else task.config.bar_samples
     rng = np.random.default_rng([task.seed, fit.heads, 1])
 
-    solver = _iterative(line, rng)
+    solver = _iterative(line, rng, ROUGHLY if fit.exact else ACCURACY)
     if not solver.determined:
         solver = _dense(line) or solver
     determined = solver.determined and _features_differ(line)
@@ -111,12 +112,12 @@ def _bars(unit: float, moves: list[Array], matrices: Array) -> Array:
     return unit * np.sqrt(np.mean(moves, axis=0)) / np.maximum(norms, np.finfo(float).tiny)
 
 
-def _iterative(line: Linearisation, rng: np.random.Generator) -> _Solver:
+def _iterative(line: Linearisation, rng: np.random.Generator, accuracy: float) -> _Solver:
     """Conjugate gradients, if they recover a random direction."""
     units = line.units()
 
     def solve(target: AnyArray) -> AnyArray:
-        return conjugate_gradients(line, target, ACCURACY, PRODUCTS, units).step
+        return conjugate_gradients(line, target, accuracy, PRODUCTS, units).step
 
     direction = units * kernels.like(rng.standard_normal(units.shape), units)
     found = conjugate_gradients(line, line.curvature(direction), RECOVERED, PRODUCTS, units)
