@@ -7,10 +7,17 @@ import math
 import numpy as np
 
 from gradine.exact.heads import unknowns
-from gradine.examples import Examples, FittingData, Survey
+from gradine.examples import MOST_CERTIFY, Examples, FittingData, Survey, held_out_sizes
 from gradine.fit import LearnConfig
 
-__all__ = ["LEARNERS", "check_request", "check_size", "exact_objection", "sculpt_objection"]
+__all__ = [
+    "LEARNERS",
+    "check_request",
+    "check_size",
+    "exact_objection",
+    "held_out_objection",
+    "sculpt_objection",
+]
 
 LARGEST_OUTPUT = 1e10  # beyond, the polish mixes numbers of too different sizes
 
@@ -28,8 +35,9 @@ def check_request(
     """The number of heads, None for auto; ``ValueError`` for what cannot be asked."""
     if method not in LEARNERS:
         raise ValueError(f"method is {method!r}; expected {', '.join(map(repr, LEARNERS))}")
-    if not 0.0 < config.confidence < 1.0:
-        raise ValueError(f"confidence is {config.confidence}; expected between 0 and 1")
+    for name in ("confidence", "share"):
+        if not 0.0 < getattr(config, name) < 1.0:
+            raise ValueError(f"{name} is {getattr(config, name)}; expected between 0 and 1")
     for name in ("validation_examples", "certify_examples"):
         if getattr(config, name) < 1:
             raise ValueError(f"{name} is {getattr(config, name)}; expected at least 1")
@@ -64,7 +72,7 @@ def sculpt_objection(
     bound = math.ceil(m * per_head / (data.seq_len * data.out_dim))
     needed = max(bound, math.ceil(1.5 * data.unknowns / (data.seq_len * (data.seq_len - 1))))
     if data.split.n_fit < needed:
-        return _too_few(data, m, needed, ", and the six phases usually thousands")
+        return _too_few(data, m, needed, config, ", and the six phases usually thousands")
     if seen.kind == "other":
         return (
             "X is neither uniform on +-1 nor near standard Gaussian; "
@@ -83,12 +91,46 @@ def exact_objection(data: FittingData, seen: Survey, heads: int | None, config: 
     needed = math.ceil(least / (data.seq_len * data.out_dim))
     if not len(data.split.validation) or not len(data.split.certify):
         return f"n = {data.examples.n} is too few examples: none is left to check an answer"
-    return _too_few(data, m, needed, "") if data.split.n_fit < needed else ""
+    return _too_few(data, m, needed, config, "") if data.split.n_fit < needed else ""
 
 
-def _too_few(data: FittingData, heads: int, needed: int, more: str) -> str:
-    total = math.ceil(needed * data.examples.n / max(data.split.n_fit, 1))
+def held_out_objection(data: FittingData, config: LearnConfig) -> str:
+    """Why no answer could be verified, whatever is learned; empty if one could."""
+    held, least = len(data.split.certify), config.least_certify
+    if held >= least:
+        return ""
+    taken = f"a certificate takes {least} held-out examples"
+    if config.certify_examples < least:
+        return f"{taken}; certify_examples is {config.certify_examples}"
+    return f"{taken}, for which n = {data.examples.n} is too few: {_certifying(config)} do"
+
+
+def _too_few(data: FittingData, heads: int, needed: int, config: LearnConfig, more: str) -> str:
+    total = _least_examples(needed, config)
     return (
         f"n = {data.examples.n} is too few examples for the unknowns; {heads} "
         f"head{'s' if heads > 1 else ''} at dim {data.dim} need at least {total}{more}"
     )
+
+
+def _least_examples(needed: int, config: LearnConfig) -> int:
+    """The fewest examples of which ``needed`` are left to fit, and enough to certify."""
+    total = max(needed, _certifying(config))
+    while True:
+        validation, certify = held_out_sizes(
+            total,
+            config.validation_examples,
+            config.certify_examples,
+            config.held_out_share,
+            config.least_certify,
+        )
+        missing = needed - (total - validation - certify)
+        if missing <= 0:
+            return total
+        total += missing
+
+
+def _certifying(config: LearnConfig) -> int:
+    """The fewest examples of which enough can be held out to certify."""
+    share = max(MOST_CERTIFY, config.held_out_share)
+    return math.ceil(config.least_certify / share - 1e-9)

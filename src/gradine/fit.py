@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
-from gradine.certificate import Certificate
+from gradine.certificate import EPS_GRID, Certificate
 from gradine.exact.config import ExactConfig
-from gradine.examples import Survey
+from gradine.examples import Split, Survey, make_split
 from gradine.layer import AttentionLayer
 from gradine.sculpt.config import SculptConfig
 from gradine.status import Status
@@ -28,7 +29,8 @@ class LearnConfig:
     #: Examples kept away to choose between candidates, and to certify the answer.
     validation_examples: int = 2000
     certify_examples: int = 2000
-    #: The largest share of all examples that either of these may take.
+    #: The largest share of all examples that either of these may take. Where it is too little for
+    #: any certificate, as many certify as one takes, and fewer are left to fit (see `make_split`).
     held_out_share: float = 0.2
     #: Confidence of the certificate.
     confidence: float = 0.99
@@ -39,6 +41,27 @@ class LearnConfig:
     theorem_tolerance: float = 0.5  # what phase 6 alone is held to, when nothing is polished
     #: Examples in a block; None: as many as fit a fixed piece of memory.
     block_size: int | None = None
+
+    @property
+    def least_certify(self) -> int:
+        """Held-out examples without which no answer, however good, could be verified.
+
+        >>> LearnConfig().least_certify
+        165
+        """
+        delta = (1.0 - self.confidence) / len(EPS_GRID)
+        return math.ceil(math.log(delta) / math.log1p(-self.share))
+
+    def split(self, n: int, seed: int) -> Split:
+        """Which of n examples a run with this seed fits, and which it keeps away."""
+        return make_split(
+            n,
+            validation=self.validation_examples,
+            certify=self.certify_examples,
+            largest_share=self.held_out_share,
+            least_certify=self.least_certify,
+            seed=seed,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +78,7 @@ class Fit:
     heads: int | None
     held_out_error: float | None  #: median relative error of the candidate on held-out examples
     examples_used: int
-    seconds: float  #: all phases, those of the run that was resumed too
+    seconds: float  #: what learning took, also in the run that was resumed; not the error curve
     seed: int
     method: str
     config: LearnConfig

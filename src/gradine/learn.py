@@ -17,6 +17,7 @@ from gradine.admission import (
     check_request,
     check_size,
     exact_objection,
+    held_out_objection,
     sculpt_objection,
 )
 from gradine.exact.pipeline import learn_exactly
@@ -26,7 +27,6 @@ from gradine.examples import (
     FittingData,
     Split,
     Survey,
-    make_split,
     survey,
 )
 from gradine.files import OutputError
@@ -38,7 +38,7 @@ from gradine.sculpt.pipeline import six_phases
 from gradine.sculpt.search import square
 from gradine.solvers.convex import SolverError
 from gradine.status import NotLearned, Status
-from gradine.verdict import Ended, Verdict, judge
+from gradine.verdict import Ended, judge
 
 __all__ = ["Fit", "LearnConfig", "Status", "learn", "learn_examples"]
 
@@ -102,13 +102,7 @@ def learn_examples(
     listener = listener or Listener()
     wanted = check_request(examples, heads, method, seed, config)
     listener.phase_started("survey", examples.n)
-    split = make_split(
-        examples.n,
-        validation=config.validation_examples,
-        certify=config.certify_examples,
-        largest_share=config.held_out_share,
-        seed=seed,
-    )
+    split = config.split(examples.n, seed)
     seen = survey(
         examples,
         config.block_size,
@@ -129,10 +123,12 @@ def learn_examples(
     key = _run_key(seen, wanted, method, seed, config)
     run = _runner(phases, recalled, data, listener, records, resume, key)
     request = _Request(data, seen.kind, wanted, config, seed, run)
-    ended = Ended(names[0], None, NotLearned(Status.NOT_VERIFIED))
-    verdict = Verdict(Status.NOT_VERIFIED)
+    # Where nothing could be verified in the end, nothing is fitted in the first place.
+    hopeless = held_out_objection(data, config)
+    ended = Ended(names[0], None, NotLearned(Status.TOO_FEW_HELD_OUT, hopeless))
+    verdict = judge(ended, data, config)
     for name in names:
-        if objections[name]:
+        if objections[name] or hopeless:
             continue
         latest = RUNS[name](request)
         judged = judge(latest, data, config)
@@ -152,7 +148,7 @@ def learn_examples(
         heads=None if candidate is None else candidate.n_heads,
         held_out_error=verdict.error,
         examples_used=examples.n,
-        seconds=time.perf_counter() - began + sum(recalled),
+        seconds=time.perf_counter() - began + sum(recalled) - _shown_only(phases),
         seed=seed,
         method=ended.method,
         config=config,
@@ -186,9 +182,8 @@ def _run_exact(request: _Request) -> Ended:
         )
     except NotLearned as stopped:
         return Ended("exact", None, stopped)
-    noisy = not answer.fit.exact
     layer = _layer_of(data, answer.fit)
-    return Ended("exact", layer, answer.ending, answer.identified, noisy, answer.note)
+    return Ended("exact", layer, answer.ending, answer.identified, answer.fit, answer.note)
 
 
 def _run_sculpt(request: _Request) -> Ended:
@@ -200,6 +195,11 @@ def _run_sculpt(request: _Request) -> Ended:
     except SolverError as stopped:
         return Ended("sculpt", None, NotLearned(Status.NO_BODY, str(stopped)))
     return Ended("sculpt", _layer_of(data, answer))
+
+
+def _shown_only(phases: dict[str, Any]) -> float:
+    """Seconds of the error curve: it is a picture for the report, and no part of learning."""
+    return phases["curve"].seconds if "curve" in phases else 0.0
 
 
 def _layer_of(data: FittingData, result: Any) -> AttentionLayer | None:

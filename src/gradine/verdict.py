@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradine.certificate import Certificate, HeadBars, certify, relative_errors
-from gradine.exact.results import Identified
+from gradine.exact.results import HeadFit, Identified
 from gradine.examples import FittingData, take
 from gradine.fit import LearnConfig
 from gradine.layer import AttentionLayer
@@ -19,7 +18,8 @@ __all__ = ["Ended", "Verdict", "judge"]
 
 Array = NDArray[np.float64]
 
-NOISE_SLACK = 1.25  # held-out error over estimated noise: relative errors weigh small outputs more
+CHANCE = 4.0  # standard errors by which held-out errors may exceed the noise
+NOISE_SLACK = 1.25  # and held-out error over noise at most: a few wild errors widen those, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Ended:
     layer: AttentionLayer | None
     ending: NotLearned | None = None
     identified: Identified | None = None
-    noisy: bool = False  #: the residual is taken for noise of the labels
+    fitted: HeadFit | None = None  #: what the exact learner ended with
     note: str = ""
 
 
@@ -48,19 +48,15 @@ def judge(ended: Ended, data: FittingData, config: LearnConfig) -> Verdict:
         assert ended.ending is not None
         return Verdict(ended.ending.status, ended.ending.detail)
     X, Y = take(data.examples, data.split.certify)
-    errors = relative_errors(ended.layer(data.tokens(X)), Y)
+    predicted = ended.layer(data.tokens(X))
+    errors = relative_errors(predicted, Y)
     certificate = certify(errors, config.confidence, _bars(ended.identified))
     median = certificate.median_error
     if ended.ending is not None:
         return Verdict(ended.ending.status, ended.ending.detail, None, median)
-    least = math.ceil(
-        math.log((1.0 - config.confidence) / len(certificate.p)) / math.log1p(-config.share)
-    )
-    if len(errors) < least:
-        detail = f"{len(errors)} are held out; a share of {config.share:g} takes {least}"
-        return Verdict(Status.TOO_FEW_HELD_OUT, detail, None, median)
-    if ended.noisy and ended.identified is not None:
-        return _noisy_verdict(ended.identified, errors, certificate)
+    if ended.fitted is not None and not ended.fitted.exact and ended.identified is not None:
+        squares = np.sum((predicted - Y) ** 2, axis=(1, 2)) / _mean_square(data)
+        return _noisy_verdict(ended.fitted, ended.identified, squares, certificate)
     tolerance = config.polished_tolerance
     if ended.method == "sculpt" and not config.sculpt.polish:
         tolerance = config.theorem_tolerance
@@ -68,18 +64,40 @@ def judge(ended: Ended, data: FittingData, config: LearnConfig) -> Verdict:
         known = ended.identified is None or ended.identified.determined
         status = Status.LEARNED if known else Status.LEARNED_FUNCTION
         return Verdict(status, ended.note, certificate, median)
-    detail = f"median relative error {median:.2g}, tolerance {tolerance:g}"
+    above = float(np.mean(~(errors <= tolerance)))
+    detail = (
+        f"{above:.2g} of {len(errors)} held-out examples have a relative error above "
+        f"{tolerance:g}; the median is {median:.2g}"
+    )
     return Verdict(Status.NOT_VERIFIED, detail, None, median)
 
 
-def _noisy_verdict(identified: Identified, errors: Array, certificate: Certificate) -> Verdict:
-    """Held-out examples must err by the noise that fitting found, and no more."""
-    noise, error = identified.noise, float(np.sqrt(np.mean(errors**2)))
-    detail = f"noise {noise:.2g} of the outputs, heads known to {identified.theta_bars.max():.2g}"
-    if error <= NOISE_SLACK * noise:
-        return Verdict(Status.LEARNED_UP_TO_NOISE, detail, certificate, certificate.median_error)
-    detail = f"held-out error {error:.2g}, but the noise is {noise:.2g}"
-    return Verdict(Status.NOT_VERIFIED, detail, None, certificate.median_error)
+def _mean_square(data: FittingData) -> float:
+    """Mean |Y|^2 of the examples under fit: what their noise is relative to."""
+    total = data.reduce(lambda _, Y: float(np.sum(Y**2)), lambda a, b: a + b)
+    return max(total / data.split.n_fit, np.finfo(float).tiny)
+
+
+def _noisy_verdict(
+    fitted: HeadFit, identified: Identified, squares: Array, certificate: Certificate
+) -> Verdict:
+    """Held-out examples must err by the noise that fitting found, and no more.
+
+    ``squares`` are their squared errors, in the units of the noise: an error relative to its own
+    example would weigh small outputs more than the fit does. Their mean is that of the noise and
+    of what noise did to the heads (a share of one unknown for each equation), up to chance.
+    """
+    noise, error = identified.noise, float(np.mean(squares))
+    expected = noise**2 * (1.0 + 1.0 / fitted.equations)
+    both = 1.0 / len(squares) + 1.0 / fitted.examples  # the noise is an estimate, too
+    slack = min(CHANCE * float(np.std(squares)) * both**0.5, (NOISE_SLACK**2 - 1.0) * expected)
+    median = certificate.median_error
+    if error <= expected + slack:
+        known = max(identified.theta_bars.max(), identified.w_bars.max())
+        detail = f"noise {noise:.2g} of the outputs, heads known to {known:.2g}"
+        return Verdict(Status.LEARNED_UP_TO_NOISE, detail, certificate, median)
+    detail = f"held-out error {error**0.5:.3g} (root mean square), but the noise is {noise:.3g}"
+    return Verdict(Status.NOT_VERIFIED, detail, None, median)
 
 
 def _bars(identified: Identified | None) -> HeadBars | None:

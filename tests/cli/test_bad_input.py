@@ -70,7 +70,7 @@ def test_single_tokens(learn_from, saved, arrays):
 def test_too_few_examples(learn_from, saved, arrays):
     few = {name: array[:10] for name, array in arrays.items()}
     answer = learn_from(saved(**few), "--method", "sculpt")
-    refused(answer, "data.npz: n = 10 is too few examples", "need at least 15")
+    refused(answer, "data.npz: n = 10 is too few examples", "need at least 275")
     alone = {name: array[:1] for name, array in arrays.items()}
     refused(learn_from(saved(**alone)), "data.npz: n = 1 is too few examples")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradine.examples import ArrayExamples, Split, make_split, split, take
+from gradine.examples import ArrayExamples, Split, held_out_sizes, make_split, split, take
 
 
 @given(
@@ -27,6 +27,27 @@ def test_every_example_has_exactly_one_use(n, validation, certify, seed, size):
     assert sum(map(len, fit)) == made.n_fit
     assert (np.diff(made.validation) > 0).all()
     assert (np.diff(made.certify) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("n", "validation", "certify"),
+    [
+        (274, 54, 54),  # more than 0.6 of them would have to certify: nothing is gained
+        (275, 22, 165),
+        (500, 67, 165),
+        (824, 131, 165),
+        (825, 165, 165),  # a fifth is enough
+        (20_000, 2000, 2000),
+    ],
+)
+def test_where_a_fifth_is_too_little_as_many_certify_as_it_takes(n, validation, certify):
+    assert held_out_sizes(n, 2000, 2000, 0.2, least_certify=165) == (validation, certify)
+    made = make_split(n, least_certify=165)
+    assert (len(made.validation), len(made.certify)) == (validation, certify)
+
+
+def test_fewer_certify_if_that_was_asked_for():
+    assert held_out_sizes(500, 40, 60, 0.2, least_certify=165) == (40, 60)
 
 
 def test_seed_decides():

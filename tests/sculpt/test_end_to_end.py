@@ -297,9 +297,20 @@ def test_tiny_dimensions_end_in_a_status(heads, dim, k, out_dim):
 
 def test_too_few_held_out_examples_certify_nothing():
     layer = plant(1, 6, 3.0, seed=1)
-    fit = learn(*examples_of(layer, 300, 3, seed=2))
-    assert fit.status is Status.TOO_FEW_HELD_OUT
-    assert fit.certificate is None and fit.layer is None and "165" in fit.reason
+    fit = learn(*examples_of(layer, 274, 3, seed=2))
+    assert fit.status is Status.TOO_FEW_HELD_OUT and fit.phases == {}
+    assert fit.certificate is None and fit.layer is None
+    assert "takes 165" in fit.reason and "n = 274 is too few: 275 do" in fit.reason
+    few = LearnConfig(certify_examples=100)
+    fit = learn(*examples_of(layer, 2000, 3, seed=2), config=few)
+    assert fit.status is Status.TOO_FEW_HELD_OUT and "certify_examples is 100" in fit.reason
+
+
+def test_a_few_hundred_examples_reach_a_certificate():
+    layer = plant(1, 6, 3.0, seed=1)
+    fit = learn(*examples_of(layer, 400, 3, seed=2))
+    assert fit.status is Status.LEARNED and fit.certificate.examples == 165
+    assert compare(fit.layer, layer).theta_error.max() < 1e-8
 
 
 def test_seconds_of_a_resumed_run_include_what_was_recalled(small, tmp_path):

@@ -27,6 +27,7 @@ TELLING = {
     "spectrum": ("heads", "confidence", "reason"),
     "mixing": ("residual",),
     "fit_": ("heads", "residual", "validation_error"),
+    "ripe_": ("heads", "residual", "validation_error"),
     "refine": ("residual", "validation_error", "examples"),
     "identify": ("noise", "condition"),
     "curve": ("examples", "errors"),

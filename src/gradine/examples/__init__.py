@@ -8,7 +8,7 @@ from gradine.examples.source import (
     NpzExamples,
     open_examples,
 )
-from gradine.examples.split import Split, make_split, take
+from gradine.examples.split import MOST_CERTIFY, Split, held_out_sizes, make_split, take
 from gradine.examples.survey import Survey, survey
 
 __all__ = [
@@ -16,10 +16,12 @@ __all__ = [
     "Examples",
     "FittingData",
     "FolderExamples",
+    "MOST_CERTIFY",
     "NpzExamples",
     "Split",
     "Survey",
     "append_constant",
+    "held_out_sizes",
     "make_split",
     "open_examples",
     "survey",

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from gradine.engine import choose_block_size
 from gradine.examples.source import Examples
 
-__all__ = ["Split", "make_split", "take"]
+__all__ = ["Split", "held_out_sizes", "make_split", "take"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+
+MOST_CERTIFY = 0.6  # share of all examples that certify at most, where the usual one is too little
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +63,34 @@ def make_split(
     validation: int = 2000,
     certify: int = 2000,
     largest_share: float = 0.2,
+    least_certify: int = 0,
     seed: int = 0,
 ) -> Split:
-    """Draw the held-out examples at random; neither set takes more than ``largest_share`` of all.
+    """Draw the held-out examples at random, as many as `held_out_sizes` says.
 
     >>> split = make_split(100, validation=10, certify=50)
     >>> len(split.validation), len(split.certify), split.n_fit
     (10, 20, 70)
+    """
+    validation, certify = held_out_sizes(n, validation, certify, largest_share, least_certify)
+    if validation + certify >= n:
+        raise ValueError(
+            f"{validation + certify} of {n} examples are held out: none is left to fit"
+        )
+    chosen = np.random.default_rng(seed).choice(n, validation + certify, replace=False)
+    return Split(n, np.sort(chosen[:validation]), np.sort(chosen[validation:]), seed)
+
+
+def held_out_sizes(
+    n: int, validation: int, certify: int, largest_share: float, least_certify: int = 0
+) -> tuple[int, int]:
+    """How many of n examples validate and certify: neither more than ``largest_share`` of all.
+
+    Where that leaves fewer than ``least_certify`` to certify, although as many are wanted, so many
+    do if they are at most 0.6 of all; ``largest_share`` of the others validate then.
+
+    >>> held_out_sizes(300, 2000, 2000, 0.2, least_certify=165)
+    (27, 165)
     """
     for name, value, least in (("n", n, 1), ("validation", validation, 0), ("certify", certify, 0)):
         if value < least:
@@ -75,13 +98,10 @@ def make_split(
     if not 0.0 < largest_share < 1.0:
         raise ValueError(f"largest_share is {largest_share}; expected between 0 and 1")
     most = int(largest_share * n + 1e-9)
-    validation, certify = min(validation, most), min(certify, most)
-    if validation + certify >= n:
-        raise ValueError(
-            f"{validation + certify} of {n} examples are held out: none is left to fit"
-        )
-    chosen = np.random.default_rng(seed).choice(n, validation + certify, replace=False)
-    return Split(n, np.sort(chosen[:validation]), np.sort(chosen[validation:]), seed)
+    if most < least_certify <= min(certify, MOST_CERTIFY * n + 1e-9):
+        rest = int(largest_share * (n - least_certify) + 1e-9)
+        return min(validation, rest), least_certify
+    return min(validation, most), min(certify, most)
 
 
 def take(examples: Examples, indices: Sequence[int] | Indices) -> tuple[Array, Array]:

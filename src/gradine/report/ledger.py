@@ -62,7 +62,7 @@ def ledger(story: Story) -> str:
                 escape("; ".join(_key_figures(name, figures))),
             ]
         )
-    rows.append(["whole run", number(fit.examples_used), f"{fit.seconds:.2f}", ""])
+    rows.append(["learning", number(fit.examples_used), f"{fit.seconds:.2f}", ""])
     head = ["phase", "examples", "seconds", "key figures"]
     settings = {"method": fit.method, "seed": str(fit.seed), "inputs": fit.survey.kind}
     settings |= _flat(asdict(fit.config))
@@ -71,7 +71,8 @@ def ledger(story: Story) -> str:
         f"<details><summary>Settings</summary>{facts(settings)}</details>"
         f"<details><summary>Versions</summary>{facts(_versions())}</details>"
     )
-    text = "The whole run is the sum of its phases, the first pass over the data and the check."
+    text = "Learning is the sum of the phases, the first pass over the data and the check"
+    text += "; the curve is for this page alone." if "curve" in fit.phases else "."
     return section("ledger", "Time, examples and settings", text, content)
 
 
