@@ -7,6 +7,7 @@ import pytest
 
 import gradine
 from gradine import kernels
+from gradine.examples import ArrayExamples
 
 torch = pytest.importorskip("torch")
 
@@ -71,6 +72,43 @@ def test_layer_of_a_tensor_is_a_tensor(dtype, constant):
     weights = layer.attention(tokens[0])
     assert isinstance(weights, torch.Tensor)
     np.testing.assert_allclose(weights.numpy(), layer.attention(X[0]), atol=tolerance)
+
+
+def test_layer_of_whole_numbers_does_not_round_the_heads():
+    layer = gradine.plant(2, 4, 2.0, seed=0)
+    signs = gradine.sample_inputs(5, 3, 4, seed=1)
+    Y = layer(torch.from_numpy(signs).to(torch.int64))
+    assert Y.dtype == torch.float64
+    np.testing.assert_allclose(Y.numpy(), layer(signs), atol=1e-12)
+    weights = layer.attention(torch.from_numpy(signs).to(torch.int8))
+    np.testing.assert_allclose(weights.numpy(), layer.attention(signs), atol=1e-12)
+    with pytest.raises(ValueError, match=r"X has dtype torch.complex64; expected real numbers"):
+        layer(torch.from_numpy(signs).to(torch.complex64))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int32, torch.int8])
+def test_examples_of_every_number_of_torch_are_read(dtype):
+    values = torch.arange(-30, 30).reshape(5, 3, 4).to(dtype)
+    X, Y = ArrayExamples(values, values).block(0, 5)
+    assert X.dtype == np.float64
+    np.testing.assert_array_equal(X, np.arange(-30.0, 30.0).reshape(5, 3, 4))
+    np.testing.assert_array_equal(X, Y)
+
+
+def test_learning_from_bfloat16():
+    layer = gradine.plant(1, 6, 2.0, seed=0)
+    X = torch.from_numpy(gradine.sample_inputs(2000, 4, 6, seed=1)).to(torch.bfloat16)
+    fit = gradine.learn(X, layer(X.double()).to(torch.bfloat16), heads=1)
+    assert fit.status.code == "learned_up_to_noise"
+    assert gradine.compare(fit.layer, layer).theta_error.max() < 1e-2
+
+
+def test_tensors_that_are_no_arrays_are_refused():
+    values = torch.ones(5, 3, 4)
+    with pytest.raises(ValueError, match=r"Y is torch.sparse_coo; expected a dense tensor"):
+        ArrayExamples(values, values.to_sparse())
+    with pytest.raises(ValueError, match="X has dtype complex64; expected real numbers"):
+        ArrayExamples(values.to(torch.complex64), values)
 
 
 def test_learning_from_tensors_gives_the_layer_of_arrays():

@@ -116,7 +116,8 @@ class AttentionLayer:
         """F(X): (n, k, d) to (n, k, d_out), or one sequence (k, d) to (k, d_out).
 
         Tokens may come with D coordinates, or with D - 1: then a constant 1 is appended. A torch
-        tensor gives a tensor of its type, computed on its device; all else gives float64 numpy.
+        tensor gives a tensor of its type (whole numbers: float64), computed on its device; all else
+        gives float64 numpy.
         """
         tokens, single = self._tokens(X)
         n, k, _ = tokens.shape
@@ -188,7 +189,8 @@ class AttentionLayer:
 
     def _tokens(self, X: Any) -> tuple[Any, bool]:
         """X as (n, k, D) tokens, and whether it was a single sequence."""
-        tokens = X if is_torch_array(X) else np.ascontiguousarray(X, dtype=np.float64)
+        tensor = is_torch_array(X)
+        tokens = _floating(X) if tensor else np.ascontiguousarray(X, dtype=np.float64)
         if tokens.ndim not in (2, 3) or tokens.shape[-2] == 0:
             raise ValueError(f"X has shape {tokens.shape}; expected (n, k, d) or (k, d)")
         single = tokens.ndim == 2
@@ -209,6 +211,13 @@ class AttentionLayer:
         per_example = 8 * self.n_heads * k * (2 * self.width + 3 * k)
         size = max(1, BLOCK_BYTES // per_example)
         return [(start, min(start + size, n)) for start in range(0, max(n, 1), size)]
+
+
+def _floating(X: Any) -> Any:
+    """A torch tensor that can be computed with: whole numbers would round the heads."""
+    if X.is_complex():
+        raise ValueError(f"X has dtype {X.dtype}; expected real numbers")
+    return X if X.is_floating_point() else X.double()
 
 
 def _finite_3d(name: str, value: ArrayLike) -> Array:

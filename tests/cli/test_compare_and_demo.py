@@ -99,7 +99,7 @@ def test_demo_refuses(cli, tmp_path, options, complaint):
 
 
 def test_demo_that_does_not_learn(cli, tmp_path):
-    answer = cli(*DEMO, "--out", tmp_path / "demo", "--examples", 300, "--json")
+    answer = cli(*DEMO, "--out", tmp_path / "demo", "--examples", 200, "--json")
     assert answer.code == 3 and answer.json["certificate"] is None
     assert (
         "not learned: phase verify: too few examples were kept away" in answer.err.splitlines()[-1]

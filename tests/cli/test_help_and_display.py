@@ -29,6 +29,11 @@ def test_every_command_has_an_example(cli, command):
     assert f"Example: gradine {command}" in " ".join(answer.out.split())
 
 
+def test_help_says_what_happens_to_the_rank_without_the_option(cli):
+    told = " ".join(cli("learn", "--help").out.replace("│", " ").split())
+    assert "low ranks are tried where examples are too few" in told
+
+
 def test_version(cli, real_cli):
     for run in (cli, real_cli):
         answer = run("--version")
@@ -55,6 +60,11 @@ def test_telling_figures_of_each_phase():
             "fit_12",
             {"heads": 12, "residual": 1e-14, "validation_error": 2e-14, "reasons": ["annealed"]},
             "heads 12, residual 1e-14, validation error 2e-14",
+        ),
+        (
+            "ripe_2",
+            {"heads": 2, "residual": 0.1, "validation_error": 0.11, "examples": 900},
+            "heads 2, residual 0.1, validation error 0.11",
         ),
         (
             "refine",

@@ -79,6 +79,35 @@ def test_noisy_labels(cli, told, arrays, tmp_path):
     assert "Learned up to noise" in (out / "report.html").read_text()
 
 
+def test_too_many_heads_asked_for_is_said(cli, told, tmp_path):
+    out = tmp_path / "run"
+    answer = cli("learn", told.data, "--heads", 2, "--out", out, "--no-report")
+    assert answer.code == 0 and answer.out.startswith("learned 1 head from 8000 examples in ")
+    assert "note: 1 of 2 heads suffice\n" in answer.out
+    assert "1 of 2 heads suffice" in read_result(out)["reason"]
+
+
+@pytest.mark.parametrize("method", ["auto", "sculpt"])
+def test_a_few_hundred_examples_are_enough(cli, told, arrays, tmp_path, method):
+    few = {name: array[:400] for name, array in arrays.items()}
+    np.savez(tmp_path / "few.npz", **few)
+    out = tmp_path / "run"
+    answer = cli(
+        "learn", tmp_path / "few.npz", "--out", out, "--method", method, "--no-report", "--json"
+    )
+    assert answer.code == 0 and answer.json["certificate"]["examples"] == 165
+    match = compare(AttentionLayer.load(out / "layer.safetensors"), _truth(told))
+    assert match.theta_error.max() < 1e-8
+
+
+def test_too_few_to_certify_is_said_before_fitting(cli, arrays, tmp_path):
+    few = {name: array[:200] for name, array in arrays.items()}
+    np.savez(tmp_path / "few.npz", **few)
+    answer = cli("learn", tmp_path / "few.npz", "--out", tmp_path / "run", "--json")
+    assert answer.code == 3 and answer.json["status"] == "too_few_held_out"
+    assert answer.json["phases"] == {} and "275" in answer.error_line
+
+
 def test_settings_reach_the_learner(cli, told, tmp_path):
     options = (
         "--method",

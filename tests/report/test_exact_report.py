@@ -181,3 +181,30 @@ def test_pictures_bear_degenerate_figures(exact):
         exact_pictures.jacobian(np.zeros(2)),
     ):
         assert svg.startswith("<svg") and "#010203" not in svg
+
+
+def test_unknown_bars_get_no_tick(exact):
+    known = exact.fit.phases["identify"]
+    unknown = replace(
+        known,
+        determined=False,
+        theta_bars=np.full_like(known.theta_bars, np.inf),
+        w_bars=np.full_like(known.w_bars, np.inf),
+    )
+    html = report_html(replace(exact.fit, phases=exact.fit.phases | {"identify": unknown}))
+    words = words_of(html)
+    assert "✓ error bars" not in words and "? error bars: unknown" in words
+    assert "✓ verify" in words and "✓ Learned; error bars are unknown" in words
+    assert "Here it is unknown" in words_of(section_of(html, "determined"))
+    assert "no noise but rounding" not in words
+
+
+def test_the_last_word_on_the_heads_counts(noisy):
+    """Where one head turned out to be too many, the bars are those of the others."""
+    known = noisy.fit.phases["identify"]
+    fewer = replace(known, theta_bars=known.theta_bars[:1], w_bars=known.w_bars[:1])
+    story = tell(
+        replace(noisy.fit, phases=noisy.fit.phases | {"identify_1": fewer}), None, None, None
+    )
+    assert story.known is fewer
+    assert story.answer is None or story.answer.heads == 1

@@ -91,17 +91,14 @@ def test_blocks_do_not_change_the_answer(monkeypatch):
 @pytest.mark.parametrize("rank", [None, 2])
 def test_descent_ends_at_rounding(rank):
     layer, X, Y = examples(n=200, rank=rank)
-    start = parameters(rank)
-    if rank is None:
-        start = (layer.theta + 0.1 * start[0],)
+    truth = (layer.theta,) if rank is None else truncated(layer.theta, layer.w, rank)
+    start = tuple(a + 0.1 * b for a, b in zip(truth, parameters(rank), strict=True))
     problem, path = Projection(X, Y), Path()
     end = descend(problem, start, Penalty(), Rules(steps=150), path)
     assert path.misfits[0] > 1e-4
-    if end.misfit < 1e-20:
-        found = AttentionLayer(end.theta, problem.projections(end))
-        assert compare(found, layer).theta_error.max() < 1e-8
-    assert rank is not None or end.misfit < 1e-20
-    assert end.misfit == min(path.misfits)
+    assert end.misfit < 1e-20 and end.misfit == min(path.misfits)
+    found = AttentionLayer(end.theta, problem.projections(end))
+    assert compare(found, layer).theta_error.max() < 1e-8
 
 
 def test_conjugate_gradients_solve_and_show_the_spectrum():

@@ -10,7 +10,7 @@ import typer
 from gradine.cli.compare import largest_errors
 from gradine.cli.console import STOPPED, Ending, print_json
 from gradine.cli.options import AsJson, Seed
-from gradine.cli.run import Outcome, Request, ending_of, heads_in_words, run
+from gradine.cli.run import Outcome, Request, ending_of, run, what_in_words
 from gradine.cli.sampled import Sampling, write_examples
 from gradine.inputs import plant
 from gradine.learn import RECORDS
@@ -87,7 +87,7 @@ def _print_story(outcome: Outcome, sampling: Sampling, as_json: bool) -> None:
     print(f"report: {report}")
     if errors and fit.certificate is not None:
         print(
-            f"recovered {heads_in_words(fit)}: "
+            f"recovered {what_in_words(fit)}: "
             f"largest theta error {errors['theta_error']:.1g}, "
             f"largest w error {errors['w_error']:.1g}, "
             f"function error {errors['function_error']:.1g}; "

@@ -65,7 +65,9 @@ def learn(
     rank: Annotated[
         int | None,
         typer.Option(
-            "--rank", help="Rank of every head, if it is known to be small.", show_default="full"
+            "--rank",
+            help="Rank of every head, if it is known to be small.",
+            show_default="full; low ranks are tried where examples are too few for that",
         ),
     ] = None,
     as_json: AsJson = False,

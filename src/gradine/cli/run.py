@@ -26,7 +26,7 @@ from gradine.score import Match, compare
 from gradine.sculpt.config import SculptConfig
 from gradine.status import Status
 
-__all__ = ["Outcome", "Request", "ending_of", "heads_in_words", "print_outcome", "run"]
+__all__ = ["Outcome", "Request", "ending_of", "print_outcome", "run", "what_in_words"]
 
 CURVE_POINTS = 6  # of the report's error against examples
 
@@ -149,13 +149,20 @@ def print_outcome(outcome: Outcome, as_json: bool) -> None:
     fit = outcome.fit
     if fit.certificate is not None:
         print(
-            f"learned {heads_in_words(fit)} from {fit.examples_used} examples "
-            f"in {fit.seconds:.1f} s"
+            f"learned {what_in_words(fit)} from {fit.examples_used} examples in {fit.seconds:.1f} s"
         )
-        if fit.status is Status.LEARNED_UP_TO_NOISE:
-            print(f"up to noise: {fit.detail}")
+        if fit.detail:
+            kind = "up to noise" if fit.status is Status.LEARNED_UP_TO_NOISE else "note"
+            print(f"{kind}: {fit.detail}")
         print(f"certificate: {fit.certificate.sentence()}")
     print(f"written to {outcome.out}: {', '.join(outcome.written)}")
+
+
+def what_in_words(fit: Fit) -> str:
+    """What can be said to be learned: the heads, or a function that so many heads compute."""
+    if fit.status.code == "learned_function":
+        return f"the function (by {heads_in_words(fit)} that are not determined)"
+    return heads_in_words(fit)
 
 
 def heads_in_words(fit: Fit) -> str:

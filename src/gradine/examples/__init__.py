@@ -12,11 +12,11 @@ from gradine.examples.split import MOST_CERTIFY, Split, held_out_sizes, make_spl
 from gradine.examples.survey import Survey, survey
 
 __all__ = [
+    "MOST_CERTIFY",
     "ArrayExamples",
     "Examples",
     "FittingData",
     "FolderExamples",
-    "MOST_CERTIFY",
     "NpzExamples",
     "Split",
     "Survey",

@@ -122,9 +122,18 @@ def open_examples(path: str | os.PathLike[str]) -> Examples:
 
 
 def _in_memory(label: str, value: Any) -> LoadedArray:
-    array = np.asarray(value.detach().cpu() if is_torch_array(value) else value)
+    array = _from_torch(label, value) if is_torch_array(value) else np.asarray(value)
     try:
         check_numeric(array.dtype)
     except ValueError as error:
         raise ValueError(f"{label} {error}") from error
     return LoadedArray(array)
+
+
+def _from_torch(label: str, tensor: Any) -> NDArray:
+    """A tensor as a numpy array; short floats grow, as numpy has no bfloat16."""
+    short = tensor.is_floating_point() and tensor.element_size() < 4
+    try:
+        return np.asarray((tensor.double() if short else tensor).detach().cpu())
+    except (TypeError, RuntimeError) as error:
+        raise ValueError(f"{label} is {tensor.layout}; expected a dense tensor") from error

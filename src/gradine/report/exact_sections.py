@@ -138,7 +138,7 @@ def curve(story: Story) -> str:
 
 def determined(story: Story) -> str:
     """Singular values of the Jacobian, and error bars."""
-    known: Identified | None = story.fit.phases.get("identify")
+    known = story.known
     if known is None:
         return ""
     text = (
@@ -168,6 +168,16 @@ def _meaning(story: Story, beside: bool) -> str:
         return (
             ". This answer was not believed: what it leaves is no noise, and bars that take it for "
             "noise say too little."
+        )
+    if story.function_only:
+        return (
+            ". Here it would be unbounded: other heads compute the same function of inputs like "
+            "these, and nothing is claimed of the ones that are shown."
+        )
+    if story.bars_unknown:
+        return (
+            ". Here it is unknown: some directions hardly show, and what is true to first order "
+            "says nothing about them."
         )
     if answer is not None and answer.exact:
         size = ", which is not random: true errors may be several bars" if beside else ""

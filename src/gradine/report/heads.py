@@ -21,6 +21,10 @@ UNVERIFIED = (
     "These are the last candidates of a run that was not verified: they are shown to find out "
     "why, not to be used. "
 )
+NOT_DETERMINED = (
+    "These heads compute the function that was learned, and so do others: the examples do not "
+    "determine them. "
+)
 
 
 def heads(story: Story) -> str:
@@ -28,17 +32,18 @@ def heads(story: Story) -> str:
     title = "The heads"
     if story.learned is None:
         return section("heads", title, "", "")
-    text = "" if story.fit.learned else UNVERIFIED
+    text = _caveat(story)
     text += "Theta decides where a head looks, W what it writes. "
     if story.truth is None:
         text += "Colours are symmetric about zero; a head that is blank would not matter."
     else:
         text += (
             "Each learned head stands beside the true one it was matched with, on one scale of "
-            "colours: the difference should be blank. Colour in it is error that remains"
+            "colours"
         )
-        noisy = story.fit.status is Status.LEARNED_UP_TO_NOISE
-        text += ", here that of noisy labels." if noisy else "."
+        text += (
+            "." if story.function_only else ": the difference should be blank. " + _colour(story)
+        )
     if story.learned.constant:
         text += (
             " The last row belongs to the constant coordinate (biases); the last column of Theta "
@@ -49,6 +54,18 @@ def heads(story: Story) -> str:
     pairs = story.pairs
     content = "\n".join(_head(story, pair) for pair in pairs[:MOST_HEADS])
     return section("heads", title, text, content + _left_out(len(pairs)) + _function_error(story))
+
+
+def _caveat(story: Story) -> str:
+    """What to know before one looks at the heads."""
+    if story.function_only:
+        return NOT_DETERMINED
+    return "" if story.fit.learned else UNVERIFIED
+
+
+def _colour(story: Story) -> str:
+    noisy = story.fit.status is Status.LEARNED_UP_TO_NOISE
+    return f"Colour in it is error that remains{', here that of noisy labels' if noisy else ''}."
 
 
 def _left_out(count: int) -> str:
@@ -122,13 +139,14 @@ def attention(story: Story) -> str:
         return section("attention", title, "", "")
     if story.example is None:
         return section("attention", title, "No example was given to show.", "", reached=True)
-    text = "" if story.fit.learned else UNVERIFIED
+    text = _caveat(story)
     text += (
         "One sequence of tokens: each row is a query, each column a token it may look at, and a "
         "row sums to 1; more colour is more weight. Rows that are all alike would mean a head "
         "that ignores the query"
     )
-    text += "; learned and true patterns should be equal." if story.truth is not None else "."
+    equal = story.truth is not None and not story.function_only
+    text += "; learned and true patterns should be equal." if equal else "."
     learned = story.learned.attention(story.example)
     true = None if story.truth is None else story.truth.attention(story.example)
     blocks = []

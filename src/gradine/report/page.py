@@ -23,8 +23,7 @@ HEAD = """<!DOCTYPE html>
 
 def page(story: Story) -> str:
     """The whole report, in the order of the story."""
-    fit = story.fit
-    word = word_of(fit.status).lower()
+    word = word_of(story).lower()
     parts = [
         verdict(story),
         *(_exact(story) if story.exact_ran else ()),

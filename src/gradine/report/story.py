@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gradine.exact.results import HeadFit
+from gradine.exact.results import HeadFit, Identified
 from gradine.fit import Fit
 from gradine.layer import AttentionLayer
 from gradine.score import Match, common_ground, compare
@@ -110,12 +110,28 @@ class Story:
     @property
     def exact_ran(self) -> bool:
         """Whether the exact learner took part, with an answer or without."""
-        return self.fit.method == "exact" or "identify" in self.fit.phases
+        return self.fit.method == "exact" or self.known is not None
 
     @property
     def sculpt_ran(self) -> bool:
         """Whether the six phases took part; they may have stopped before the first ended."""
         return self.fit.method != "exact" or "crude_sum" in self.fit.phases
+
+    @property
+    def known(self) -> Identified | None:
+        """What the examples determine, at the answer: where heads were dropped, the last of two."""
+        found = [it for it in self.fit.phases.values() if isinstance(it, Identified)]
+        return found[-1] if found else None
+
+    @property
+    def bars_unknown(self) -> bool:
+        """Whether the answer is one whose heads have no error bars."""
+        return self.fit.method == "exact" and self.known is not None and not self.known.determined
+
+    @property
+    def function_only(self) -> bool:
+        """Whether nothing is claimed of the heads, but of what they compute."""
+        return self.fit.status.code == "learned_function"
 
     @property
     def fits(self) -> dict[str, HeadFit]:
@@ -126,10 +142,12 @@ class Story:
     @property
     def answer(self) -> HeadFit | None:
         """The fit that the exact learner ended with: that which it put error bars on."""
-        known = self.fit.phases.get("identify")
+        known = self.known
         if known is None:
             return None
-        return self.fits.get("refine") or self.fits.get(f"fit_{len(known.theta_bars)}")
+        heads, fits = len(known.theta_bars), self.fits
+        ways = (fits.get(name) for name in ("refine", f"ripe_{heads}", f"fit_{heads}"))
+        return next((fit for fit in ways if fit is not None and fit.heads == heads), None)
 
     @property
     def pairs(self) -> list[HeadPair]:

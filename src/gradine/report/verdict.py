@@ -36,7 +36,7 @@ NOISY = (Status.LEARNED_UP_TO_NOISE, Status.TOO_NOISY)
 def verdict(story: Story) -> str:
     """Learned or not, in words, sign and colour."""
     fit = story.fit
-    word = word_of(fit.status)
+    word = word_of(story)
     kind, sign = ("good", "✓") if fit.learned else ("bad", "✗")
     reason = fit.reason[:1].upper() + fit.reason[1:]
     lines = [f"<p>{escape(reason)}.</p>"]
@@ -47,8 +47,7 @@ def verdict(story: Story) -> str:
         lines.append(f"<p>{escape(sentence[:1].upper() + sentence[1:])}.</p>")
     if fit.status.help:
         lines.append(f"<p><strong>What may help:</strong> {escape(fit.status.help)}.</p>")
-    candidate = fit.method == "exact" and not fit.learned
-    shown = {"heads (not believed)" if candidate else "heads": number(fit.heads)}
+    shown = {_heads_label(story): number(fit.heads)}
     if fit.held_out_error is not None:
         shown["held-out error (median)"] = number(fit.held_out_error)
     shown["examples"] = number(fit.examples_used)
@@ -58,7 +57,7 @@ def verdict(story: Story) -> str:
             f"{number(float(story.match.theta_error.max()))}, "
             f"{number(float(story.match.w_error.max()))}"
         )
-    known = fit.phases.get("identify") if fit.status in NOISY else None
+    known = story.known if fit.status in NOISY else None
     if known is not None:
         shown["noise of the labels"] = number(known.noise)
         shown["error bar of Theta, of W (worst head)"] = (
@@ -74,11 +73,24 @@ def verdict(story: Story) -> str:
     )
 
 
-def word_of(status: Status) -> str:
-    """The verdict in a word or two."""
+def word_of(story: Story) -> str:
+    """The verdict in a few words."""
+    status = story.fit.status
+    if story.function_only:
+        return "Learned the function, not the heads"
     if status is Status.LEARNED_UP_TO_NOISE:
         return "Learned up to noise"
-    return "Learned" if status.learned else "Not learned"
+    if status.learned:
+        return "Learned; error bars are unknown" if story.bars_unknown else "Learned"
+    return "Not learned"
+
+
+def _heads_label(story: Story) -> str:
+    """What the number of heads is worth."""
+    if story.function_only:
+        return "heads (not determined)"
+    candidate = story.fit.method == "exact" and not story.fit.learned
+    return "heads (not believed)" if candidate else "heads"
 
 
 def _ways(story: Story) -> str:
@@ -103,6 +115,8 @@ def _stations(story: Story, stations: dict[str, str], halt: str | None) -> str:
             kind, sign, words, passed = "halt", "✗", ": stopped here", False
         elif not passed:
             kind, sign, words = "ahead", "·", ""
+        elif name == "identify" and story.bars_unknown:
+            kind, sign, words = "ahead", "?", ": unknown"
         elif name in story.fit.phases or _passed(story, name):
             kind, sign, words = "done", "✓", ""
         else:
