@@ -134,7 +134,7 @@ def test_not_verified_says_how_many_examples_are_off():
 
     verdict = judged(layer, OftenRight(layer.theta, layer.w), noise=0.0, exact=True)
     assert verdict.status is Status.NOT_VERIFIED and verdict.error < 1e-12
-    assert "0.1 of 400 held-out examples have a relative error above 0.001" in verdict.detail
+    assert "10% of 400 held-out examples have a relative error above 0.001" in verdict.detail
     assert judged(layer, noise=0.0, exact=True).status is Status.LEARNED
 
 

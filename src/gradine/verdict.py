@@ -66,7 +66,7 @@ def judge(ended: Ended, data: FittingData, config: LearnConfig) -> Verdict:
         return Verdict(status, ended.note, certificate, median)
     above = float(np.mean(~(errors <= tolerance)))
     detail = (
-        f"{above:.2g} of {len(errors)} held-out examples have a relative error above "
+        f"{100 * above:.3g}% of {len(errors)} held-out examples have a relative error above "
         f"{tolerance:g}; the median is {median:.2g}"
     )
     return Verdict(Status.NOT_VERIFIED, detail, None, median)
