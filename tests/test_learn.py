@@ -97,6 +97,7 @@ def test_too_many_heads_are_said_under_noise_too():
     noise = 0.05 * np.random.default_rng(0).standard_normal(truth(X).shape)
     fit = learn(X, truth(X) + noise, heads=3, method="exact")
     assert fit.status.code == "learned_up_to_noise" and fit.heads == 2
+    assert "2 of 3 heads suffice" in fit.detail
     assert compare(fit.layer, truth).theta_error.max() < 0.05
 
 

@@ -56,7 +56,7 @@ def judge(ended: Ended, data: FittingData, config: LearnConfig) -> Verdict:
         return Verdict(ended.ending.status, ended.ending.detail, None, median)
     if ended.fitted is not None and not ended.fitted.exact and ended.identified is not None:
         squares = np.sum((predicted - Y) ** 2, axis=(1, 2)) / _mean_square(data)
-        return _noisy_verdict(ended.fitted, ended.identified, squares, certificate)
+        return _noisy_verdict(ended.fitted, ended.identified, squares, certificate, ended.note)
     tolerance = config.polished_tolerance
     if ended.method == "sculpt" and not config.sculpt.polish:
         tolerance = config.theorem_tolerance
@@ -79,7 +79,11 @@ def _mean_square(data: FittingData) -> float:
 
 
 def _noisy_verdict(
-    fitted: HeadFit, identified: Identified, squares: Array, certificate: Certificate
+    fitted: HeadFit,
+    identified: Identified,
+    squares: Array,
+    certificate: Certificate,
+    note: str = "",
 ) -> Verdict:
     """Held-out examples must err by the noise that fitting found, and no more.
 
@@ -95,6 +99,7 @@ def _noisy_verdict(
     if error <= expected + slack:
         known = max(identified.theta_bars.max(), identified.w_bars.max())
         detail = f"noise {noise:.2g} of the outputs, heads known to {known:.2g}"
+        detail += f"; {note}" if note else ""
         return Verdict(Status.LEARNED_UP_TO_NOISE, detail, certificate, median)
     detail = f"held-out error {error**0.5:.3g} (root mean square), but the noise is {noise:.3g}"
     return Verdict(Status.NOT_VERIFIED, detail, None, median)

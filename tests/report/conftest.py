@@ -100,3 +100,12 @@ def misfit() -> Run:
 def small_tokens() -> Run:
     """Tokens of another size: moments say nothing about them."""
     return exact_run(gradine.plant(heads=2, dim=6, scale=3.0, seed=1), 4000, size=0.5)
+
+
+@pytest.fixture(scope="session")
+def undetermined() -> Run:
+    """Tokens that are the same in two coordinates: many heads make the same of them."""
+    truth = gradine.plant(heads=1, dim=6, scale=2.0, seed=1)
+    X = gradine.sample_inputs(2000, seq_len=3, dim=6, kind="gaussian", seed=2)
+    X[..., 5] = X[..., 4]
+    return Run(gradine.learn(X, truth(X), method="exact", heads=1, config=QUICK), truth, X[0])

@@ -51,7 +51,8 @@ def test_every_start_has_its_row(exact, noisy):
 
 def test_error_bars_stand_beside_true_errors(noisy):
     html = report_html(noisy.fit, truth=noisy.truth)
-    check_page(html, *NO_CURVE)
+    check_page(html, *EXACT)
+    assert "should fall to the noise of the labels" in words_of(section_of(html, "curve"))
     known, story = noisy.fit.phases["identify"], tell(noisy.fit, noisy.truth, None, None)
     table = section_of(html, "determined")
     for pair in story.pairs:
@@ -183,20 +184,18 @@ def test_pictures_bear_degenerate_figures(exact):
         assert svg.startswith("<svg") and "#010203" not in svg
 
 
-def test_unknown_bars_get_no_tick(exact):
-    known = exact.fit.phases["identify"]
-    unknown = replace(
-        known,
-        determined=False,
-        theta_bars=np.full_like(known.theta_bars, np.inf),
-        w_bars=np.full_like(known.w_bars, np.inf),
-    )
-    html = report_html(replace(exact.fit, phases=exact.fit.phases | {"identify": unknown}))
+def test_heads_that_are_not_determined_get_no_tick(undetermined):
+    fit = undetermined.fit
+    assert fit.status is Status.LEARNED_FUNCTION and fit.heads == 1
+    html = report_html(fit, truth=undetermined.truth, example=undetermined.example)
     words = words_of(html)
+    assert "<title>Gradine report: learned the function, not the heads</title>" in html
+    assert "✓ Learned the function, not the heads" in words and "✓ verify" in words
     assert "✓ error bars" not in words and "? error bars: unknown" in words
-    assert "✓ verify" in words and "✓ Learned; error bars are unknown" in words
-    assert "Here it is unknown" in words_of(section_of(html, "determined"))
-    assert "no noise but rounding" not in words
+    assert "heads (not determined)" in words and "do not determine them" in words
+    assert "nothing is claimed of the ones" in words_of(section_of(html, "determined"))
+    assert "no noise but rounding" not in words and "difference should be blank" not in words
+    assert fit.status.help in words
 
 
 def test_the_last_word_on_the_heads_counts(noisy):

@@ -160,7 +160,7 @@ def print_outcome(outcome: Outcome, as_json: bool) -> None:
 
 def what_in_words(fit: Fit) -> str:
     """What can be said to be learned: the heads, or a function that so many heads compute."""
-    if fit.status.code == "learned_function":
+    if fit.status is Status.LEARNED_FUNCTION:
         return f"the function (by {heads_in_words(fit)} that are not determined)"
     return heads_in_words(fit)
 

@@ -121,11 +121,13 @@ def curve(story: Story) -> str:
     measured: Curve | None = story.fit.phases.get("curve")
     if measured is None:
         return ""
+    noisy = story.fit.status is Status.LEARNED_UP_TO_NOISE
     text = (
         "Fits from scratch to ever more of the examples. The counting bound is as many examples as "
         "give one equation for each unknown number: with fewer nothing is determined, however one "
-        "learns. The error should fall to rounding soon after it, all at once; a curve that falls "
-        "late means starts that end in local minima."
+        "learns. The error should fall to "
+        + ("the noise of the labels" if noisy else "rounding, all at once,")
+        + " soon after it; a curve that falls late means starts that end in local minima."
     )
     rows = [
         [number(int(n)), number(float(ratio)), number(float(error))]
@@ -173,11 +175,6 @@ def _meaning(story: Story, beside: bool) -> str:
         return (
             ". Here it would be unbounded: other heads compute the same function of inputs like "
             "these, and nothing is claimed of the ones that are shown."
-        )
-    if story.bars_unknown:
-        return (
-            ". Here it is unknown: some directions hardly show, and what is true to first order "
-            "says nothing about them."
         )
     if answer is not None and answer.exact:
         size = ", which is not random: true errors may be several bars" if beside else ""

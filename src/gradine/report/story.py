@@ -12,6 +12,7 @@ from gradine.exact.results import HeadFit, Identified
 from gradine.fit import Fit
 from gradine.layer import AttentionLayer
 from gradine.score import Match, common_ground, compare
+from gradine.status import Status
 
 __all__ = ["Estimate", "HeadPair", "Story", "tell"]
 
@@ -124,14 +125,9 @@ class Story:
         return found[-1] if found else None
 
     @property
-    def bars_unknown(self) -> bool:
-        """Whether the answer is one whose heads have no error bars."""
-        return self.fit.method == "exact" and self.known is not None and not self.known.determined
-
-    @property
     def function_only(self) -> bool:
         """Whether nothing is claimed of the heads, but of what they compute."""
-        return self.fit.status.code == "learned_function"
+        return self.fit.status is Status.LEARNED_FUNCTION
 
     @property
     def fits(self) -> dict[str, HeadFit]:

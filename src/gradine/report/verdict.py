@@ -80,9 +80,7 @@ def word_of(story: Story) -> str:
         return "Learned the function, not the heads"
     if status is Status.LEARNED_UP_TO_NOISE:
         return "Learned up to noise"
-    if status.learned:
-        return "Learned; error bars are unknown" if story.bars_unknown else "Learned"
-    return "Not learned"
+    return "Learned" if status.learned else "Not learned"
 
 
 def _heads_label(story: Story) -> str:
@@ -115,7 +113,7 @@ def _stations(story: Story, stations: dict[str, str], halt: str | None) -> str:
             kind, sign, words, passed = "halt", "✗", ": stopped here", False
         elif not passed:
             kind, sign, words = "ahead", "·", ""
-        elif name == "identify" and story.bars_unknown:
+        elif name == "identify" and story.function_only:
             kind, sign, words = "ahead", "?", ": unknown"
         elif name in story.fit.phases or _passed(story, name):
             kind, sign, words = "done", "✓", ""
