@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 import gradine
 from gradine.certificate import Certificate
-from gradine.examples import make_split
 from gradine.fit import LearnConfig
 
 __all__ = ["CLAIMS_FUNCTION", "HELD_OUT", "SOLVED", "Answer", "error_of", "figures", "ours"]
@@ -84,13 +83,7 @@ def ours(
     began = time.perf_counter()
     fit = gradine.learn(X, Y, heads=heads, method="exact", seed=seed, config=config)
     seconds = time.perf_counter() - began
-    split = make_split(
-        len(X),
-        validation=config.validation_examples,
-        certify=config.certify_examples,
-        largest_share=config.held_out_share,
-        seed=seed,
-    )
+    split = config.split(len(X), seed)
     fits = [result for result in fit.phases.values() if isinstance(result, HeadFit)]
     return Answer(
         layer=fit.candidate,

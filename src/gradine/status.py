@@ -112,7 +112,7 @@ class Status(Enum):
     TOO_FEW_HELD_OUT = _Ending(
         "verify",
         "too few examples were kept away from fitting to certify anything",
-        "give more examples: a fifth of them is held out",
+        "give more examples",
     )
     NOT_VERIFIED = _Ending(
         "verify",

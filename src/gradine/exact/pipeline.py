@@ -83,7 +83,7 @@ def learn_exactly(
             fewer = _fewer_under_noise(workshop, fit.heads)
             if fewer < fit.heads and _objection(workshop, fewer, asked=False) is None:
                 note = f"{fewer} of {fit.heads} heads suffice"
-                fit = workshop.refined(workshop.ripe_fit(fewer))
+                fit = workshop.refined(workshop.ripe_fit(fewer), f"refine_{fewer}")
                 identified = _identify(workshop, fit, units, f"identify_{fewer}")
                 ending = _noise_objection(identified, config)
         if ending is None and not fit.settled:

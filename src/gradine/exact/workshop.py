@@ -115,12 +115,12 @@ class Workshop:
             self.ripe[heads] = self.run(f"ripe_{heads}", HeadFit, lambda: refine(task, fit))
         return self.ripe[heads]
 
-    def refined(self, fit: HeadFit) -> HeadFit:
-        """The same heads by all examples that memory allows."""
+    def refined(self, fit: HeadFit, name: str = "refine") -> HeadFit:
+        """The same heads by all examples that memory allows; ``name`` is that of the phase."""
         task = self.task(fit.heads, fit.rank, count=self.data.split.n_fit)
         if len(task.X) <= fit.examples:
             return fit
-        return self.run("refine", HeadFit, lambda: refine(task, fit))
+        return self.run(name, HeadFit, lambda: refine(task, fit))
 
     def _ranks(self, heads: int) -> list[int | None]:
         """Full, unless examples are too few for that: then powers of two that they do for."""

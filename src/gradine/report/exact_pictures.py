@@ -77,9 +77,9 @@ def fits(found: Mapping[str, HeadFit], answer: HeadFit | None, word: str = "the 
             fit, run = found[name], runs[name]
             label, colour = _role(fit.heads, right, word)
             # A refinement goes on where the fit with as many heads ended.
-            first = len(runs.get(f"fit_{fit.heads}", ())) if name == "refine" else 0
-            style = ":" if name == "refine" else "-"
-            label = "refined by all examples" if name == "refine" else label
+            first = len(runs.get(f"fit_{fit.heads}", ())) if name.startswith("refine") else 0
+            style = ":" if name.startswith("refine") else "-"
+            label = "refined by all examples" if name.startswith("refine") else label
             ends = [*fit.begins[1:], len(run)]
             for begin, end in zip(fit.begins, ends, strict=True):
                 steps = np.arange(first + begin + 1, first + end + 1)
@@ -91,7 +91,7 @@ def fits(found: Mapping[str, HeadFit], answer: HeadFit | None, word: str = "the 
                 ax.plot(steps, run[begin:end], style, **look)
                 ax.plot(steps[:1], run[begin : begin + 1], "o", color=colour, markersize=5)
                 seen.add(label)
-            if named and name != "refine":
+            if named and not name.startswith("refine"):
                 box = {"facecolor": GROUND, "edgecolor": "none", "pad": 1.0}
                 offset = {"xytext": (5, 0), "textcoords": "offset points", "bbox": box}
                 at = (first + len(run), run[-1])

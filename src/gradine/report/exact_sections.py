@@ -109,7 +109,7 @@ def _starts(name: str, fit: HeadFit) -> list[list[str]]:
     for index, (part, reason, residual) in enumerate(
         zip(parts, fit.reasons, residuals, strict=True)
     ):
-        start = "refined" if name == "refine" else number(index + 1)
+        start = "refined" if name.startswith("refine") else number(index + 1)
         held_out = number(fit.validation_error) if index == best else "-"
         cells = [start, escape(reason), number(residual), held_out, number(len(part))]
         rows.append([number(fit.heads), *cells])
