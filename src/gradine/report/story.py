@@ -133,7 +133,7 @@ class Story:
     def fits(self) -> dict[str, HeadFit]:
         """Fits of the exact learner by the name of their phase, fewest heads first."""
         found = [(name, it) for name, it in self.fit.phases.items() if isinstance(it, HeadFit)]
-        return dict(sorted(found, key=lambda item: (item[0] == "refine", item[1].heads)))
+        return dict(sorted(found, key=lambda item: (item[0].startswith("refine"), item[1].heads)))
 
     @property
     def answer(self) -> HeadFit | None:
@@ -142,7 +142,10 @@ class Story:
         if known is None:
             return None
         heads, fits = len(known.theta_bars), self.fits
-        ways = (fits.get(name) for name in ("refine", f"ripe_{heads}", f"fit_{heads}"))
+        ways = (
+            fits.get(name)
+            for name in (f"refine_{heads}", "refine", f"ripe_{heads}", f"fit_{heads}")
+        )
         return next((fit for fit in ways if fit is not None and fit.heads == heads), None)
 
     @property
