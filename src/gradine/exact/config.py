@@ -52,6 +52,9 @@ class ExactConfig:
     #: Steps without penalties, and products with the Jacobian in one of them.
     steps: int = 80
     products: int = 160
+    #: Accuracy of such a step far from the end: a rough one goes down as far, and is led astray
+    #: less.
+    inexact: float = 0.3
     #: A walk that ends with a relative squared residual below this goes on with dense normal
     #: equations, if a step takes no more multiplications than ``dense_work``.
     near_misfit: float = 1e-3

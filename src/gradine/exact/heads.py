@@ -260,7 +260,11 @@ def _walk(
             penalty = Penalty(config.first_ridge * share, config.first_decay * share)
             parameters = descend(problem, parameters, penalty, level_rules, path).parameters
     rules = Rules(
-        steps=config.steps, most_products=config.products, worthwhile=config.worthwhile, patience=4
+        steps=config.steps,
+        inexact=config.inexact,
+        most_products=config.products,
+        worthwhile=config.worthwhile,
+        patience=4,
     )
     if reason == LOW_RANK:
         # Three steps gain a factor of a hundred where the heads are found, and little elsewhere.
