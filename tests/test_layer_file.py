@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 from safetensors.numpy import save_file
 
+from gradine import Factors, plant
 from gradine.layer import AttentionLayer
 
 OURS = {"format": "gradine.layer", "format_version": "1", "constant": "false"}
@@ -19,6 +21,78 @@ def test_saved_layers_come_back_to_the_bit(layer, biased_layer, tmp_path):
         np.testing.assert_array_equal(loaded.theta, original.theta)
         np.testing.assert_array_equal(loaded.w, original.w)
         assert loaded.constant == original.constant
+
+
+@pytest.mark.parametrize("constant", [True, False])
+def test_factors_come_back_to_the_bit(constant, tmp_path):
+    path = tmp_path / "layer.safetensors"
+    original = plant(3, 6, rank=2, seed=1, out_dim=4, constant=constant).factored()
+    original.save(path)
+    loaded = AttentionLayer.load(path)
+    for name in ("queries", "keys", "values", "outputs", "bias"):
+        np.testing.assert_array_equal(
+            getattr(loaded.factors, name), getattr(original.factors, name)
+        )
+    assert (loaded.factors.bias is not None) == constant
+    np.testing.assert_array_equal(loaded.theta, original.theta)
+    np.testing.assert_array_equal(loaded.w, original.w)
+
+
+def test_a_layer_without_factors_is_the_file_it_always_was(layer, tmp_path):
+    """Version 1 from before there were factors: theta and w, nothing else."""
+    path, plain = tmp_path / "layer.safetensors", tmp_path / "plain.safetensors"
+    layer.save(path)
+    save_file({"theta": layer.theta.copy(), "w": layer.w.copy()}, plain, OURS)
+    assert len(path.read_bytes()) == len(plain.read_bytes())
+    with safe_open(path, framework="numpy") as file:
+        assert (sorted(file.keys()), file.metadata()) == (["theta", "w"], OURS)
+    assert AttentionLayer.load(plain).factors is None
+
+
+FACTORED = AttentionLayer.from_factors(
+    Factors(THETA[:, :, :1] + 1, W, W, np.ones((2, 1, 2)), bias=np.ones(2)), constant=True
+)
+TENSORS = {
+    name: getattr(source, name).copy()
+    for source, names in (
+        (FACTORED, ("theta", "w")),
+        (FACTORED.factors, ("queries", "keys", "values", "outputs", "bias")),
+    )
+    for name in names
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"keys": None}, r"holds \['bias', 'outputs', .*expected \['theta', 'w'\], or these with"),
+        ({"extra": W}, "holds"),
+        ({"queries": TENSORS["queries"].astype(np.float32)}, "queries has dtype F32; expected F64"),
+        ({"theta": TENSORS["theta"].astype(np.float32)}, "theta has dtype F32; expected F64"),
+        ({"bias": np.ones((1, 2))}, r"bias has shape \[1, 2\]; expected one axis"),
+        ({"bias": np.ones(3)}, r"bias has shape \(3,\); expected \(2,\)"),
+        ({"values": np.ones((2, 4, 1))}, "values has shape"),
+        ({"values": np.zeros((2, 3, 0))}, "values has shape"),
+        ({"outputs": np.full((2, 1, 2), np.nan)}, "outputs has NaN"),
+        ({"keys": 2 * TENSORS["keys"]}, "factors of head 0 give another theta"),
+        ({"bias": np.zeros(2)}, "factors of head 0 give another w"),
+        ({"bias": None}, "factors of head 0 give another w"),
+    ],
+)
+def test_factors_that_are_not_those_of_the_heads_are_refused(tmp_path, changes, message):
+    path = tmp_path / "layer.safetensors"
+    tensors = {name: array for name, array in (TENSORS | changes).items() if array is not None}
+    save_file(tensors, path, OURS | {"constant": "true"})
+    with pytest.raises(ValueError, match=rf"layer\.safetensors: {message}"):
+        AttentionLayer.load(path)
+    save_file(TENSORS, path, OURS | {"constant": "true"})
+    assert AttentionLayer.load(path).factors is not None
+
+
+def test_a_bias_needs_a_constant_coordinate(tmp_path):
+    save_file(TENSORS, tmp_path / "layer.safetensors", OURS)
+    with pytest.raises(ValueError, match="factors have a bias but constant is not set"):
+        AttentionLayer.load(tmp_path / "layer.safetensors")
 
 
 def test_single_precision_files_are_read(tmp_path):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gradine.certificate import Certificate
     from gradine.exact.config import ExactConfig
     from gradine.examples import open_examples
+    from gradine.factors import Factors
     from gradine.fit import Fit, LearnConfig
     from gradine.inputs import plant, sample_inputs
     from gradine.layer import AttentionLayer
@@ -31,6 +32,7 @@ __all__ = [
     "AttentionLayer",
     "Certificate",
     "ExactConfig",
+    "Factors",
     "Fit",
     "LearnConfig",
     "Match",
@@ -49,6 +51,7 @@ _HOME = {
     "AttentionLayer": "gradine.layer",
     "Certificate": "gradine.certificate",
     "ExactConfig": "gradine.exact.config",
+    "Factors": "gradine.factors",
     "Fit": "gradine.fit",
     "LearnConfig": "gradine.fit",
     "Match": "gradine.score",

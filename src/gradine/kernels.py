@@ -17,6 +17,7 @@ __all__ = [
     "features_of",
     "like",
     "namespace",
+    "narrowed",
     "side_by_side",
     "softmax",
     "softmax_derivative",
@@ -115,6 +116,15 @@ def features_of(X: AnyArray, weights: AnyArray) -> AnyArray:
     n, k, width = X.shape
     heads = weights.shape[1] // k
     return xp.reshape(weights @ X, (n * k, heads * width))
+
+
+def narrowed(X: AnyArray, factors: AnyArray) -> AnyArray:
+    """Queries, keys or values of narrow heads: (n, k, D) and (m, D, h) to (n, m, k, h)."""
+    xp = namespace(X)
+    n, k, width = X.shape
+    m, _, h = factors.shape
+    rows = xp.reshape(X, (n * k, width)) @ side_by_side(factors)
+    return xp.permute_dims(xp.reshape(rows, (n, k, m, h)), (0, 2, 1, 3))
 
 
 def cholesky(matrix: AnyArray) -> AnyArray:

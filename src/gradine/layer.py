@@ -6,6 +6,7 @@ F(X) = sum_{i=1..m} softmax(X Theta_i X^T) X W_i        X: k tokens x D, softmax
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +15,15 @@ from array_api_compat import is_torch_array
 from numpy.typing import ArrayLike, NDArray
 
 from gradine import kernels
+from gradine.canonical import canonical_form
+from gradine.factors import Factors, balanced_factors, finite_array
+from gradine.forward import NarrowHeads, WideHeads
 from gradine.layer_file import read_layer, write_layer
 
 __all__ = ["AttentionLayer", "attention_features", "softmax"]
 
 Array = NDArray[np.float64]
 
-SAME_HEAD = 1e-12  # relative difference of Theta below which two heads cannot be told apart
 BLOCK_BYTES = 64 * 2**20  # temporaries of one forward pass, whatever the number of examples
 
 
@@ -54,7 +57,8 @@ class AttentionLayer:
 
     ``theta`` has shape (m, D, D) and ``w`` (m, D, d_out); both are copied to float64 and made
     read-only. ``constant=True`` says that the last of the D coordinates is always 1, so that
-    tokens have d = D - 1 coordinates of their own and the layer carries biases.
+    tokens have d = D - 1 coordinates of their own and the layer carries biases. ``factors``,
+    where they are known, must multiply to theta and w.
 
     >>> layer = AttentionLayer(np.zeros((1, 2, 2)), np.eye(2)[None])
     >>> layer([[1.0, -1.0], [3.0, 1.0]])  # Theta = 0 averages the tokens
@@ -65,10 +69,11 @@ class AttentionLayer:
     theta: Array
     w: Array
     constant: bool = False
+    factors: Factors | None = None
 
     def __post_init__(self) -> None:
-        theta = _finite_3d("theta", self.theta)
-        w = _finite_3d("w", self.w)
+        theta = finite_array("theta", self.theta, axes=3)
+        w = finite_array("w", self.w, axes=3)
         heads, width, columns = theta.shape
         if width != columns:
             raise ValueError(f"theta has shape {theta.shape}; expected (m, D, D)")
@@ -76,6 +81,13 @@ class AttentionLayer:
             raise ValueError(f"w has shape {w.shape}; expected ({heads}, {width}, d_out)")
         if self.constant and width < 2:
             raise ValueError(f"constant is set but theta has width {width}; expected at least 2")
+        if self.factors is not None:
+            if not isinstance(self.factors, Factors):
+                kind = type(self.factors).__name__
+                raise ValueError(f"factors is a {kind}; expected gradine.Factors")
+            if self.factors.bias is not None and not self.constant:
+                raise ValueError("factors have a bias but constant is not set")
+            self.factors.check_product(theta, w)
         object.__setattr__(self, "theta", theta)
         object.__setattr__(self, "w", w)
         object.__setattr__(self, "constant", bool(self.constant))
@@ -120,27 +132,13 @@ class AttentionLayer:
         gives float64 numpy.
         """
         tokens, single = self._tokens(X)
-        n, k, _ = tokens.shape
-        theta = kernels.like(self.theta, tokens)
-        project = kernels.like(self.w.reshape(-1, self.out_dim), tokens)
-        xp = kernels.namespace(tokens)
-        blocks = []
-        for start, stop in self._blocks(n, k):
-            block = tokens[start:stop]
-            features = kernels.features_of(block, kernels.attend(block, theta))
-            blocks.append(xp.reshape(features @ project, (stop - start, k, self.out_dim)))
-        Y = xp.concat(blocks)
+        Y = self._by_blocks(self._heads(tokens).output, tokens)
         return Y[0] if single else Y
 
     def attention(self, X: Any) -> Any:
         """The attention weights of every head: (n, m, k, k), or (m, k, k) for one sequence."""
         tokens, single = self._tokens(X)
-        n, k, _ = tokens.shape
-        theta, xp = kernels.like(self.theta, tokens), kernels.namespace(tokens)
-        weights = xp.concat(
-            [kernels.attend(tokens[start:stop], theta) for start, stop in self._blocks(n, k)]
-        )
-        weights = xp.permute_dims(xp.reshape(weights, (n, k, self.n_heads, k)), (0, 2, 1, 3))
+        weights = self._by_blocks(self._heads(tokens).attention, tokens)
         return weights[0] if single else weights
 
     def canonical(self) -> AttentionLayer:
@@ -148,31 +146,35 @@ class AttentionLayer:
 
         Equal heads are merged, invisible ones dropped, the constant key column of Theta (it
         cancels in the softmax) is zero, the constant row of the W_i (only its sum is visible) is
-        shared out equally, and heads come by decreasing norm of W, then of Theta.
+        shared out equally, and heads come by decreasing norm of W, then of Theta. Factors are
+        left behind: they have a gauge, which no example can identify.
         """
-        theta, w = self.theta.copy(), self.w.copy()
-        visible = w[:, : self.dim]
-        if self.constant:
-            theta[:, :, -1] = 0.0
-        heads = sorted(
-            _merge_heads(theta, visible),
-            key=lambda head: (-_norm(head[1]), -_norm(head[0]), head[0].tobytes()),
-        )
-        if not heads:  # nothing but the bias is left: one head that does nothing carries it
-            heads = [(np.zeros_like(theta[0]), np.zeros_like(visible[0]))]
-        new_theta = np.stack([head[0] for head in heads])
-        new_w = np.zeros((len(heads), self.width, self.out_dim))
-        new_w[:, : self.dim] = [head[1] for head in heads]
-        if self.constant:
-            rows = w[:, -1]
-            # Shares that are equal already stay to the last bit: the form is its own canonical.
-            settled = len(heads) == len(rows) and bool((rows == rows[0]).all())
-            new_w[:, -1] = rows[0] if settled else rows.sum(axis=0) / len(heads)
-        return AttentionLayer(new_theta, new_w, self.constant)
+        theta, w = canonical_form(self.theta, self.w, self.constant)
+        return AttentionLayer(theta, w, self.constant)
+
+    @classmethod
+    def from_factors(cls, factors: Factors, constant: bool = False) -> AttentionLayer:
+        """The layer whose heads are these products; it keeps the factors."""
+        return cls(factors.theta(), factors.w(), constant, factors)
+
+    def factored(self, rank: int | None = None, tolerance: float = 1e-10) -> AttentionLayer:
+        """The same function with factors, found by truncated SVD and balanced.
+
+        ``rank`` None takes the smallest rank that keeps every Theta_i and W_i to ``tolerance``, a
+        relative Frobenius norm. A given rank that loses more of some head is a ``ValueError``; a
+        larger tolerance permits the loss. What cannot be seen is where ``canonical`` puts it: the
+        constant key column of Theta is zero, the constant row of W is shared out equally.
+
+        >>> layer = AttentionLayer(np.ones((1, 4, 4)), np.eye(4)[None]).factored()
+        >>> layer.factors
+        Factors(heads=1, rank=1, value_rank=4)
+        """
+        factors = balanced_factors(self.theta, self.w, self.constant, rank, tolerance)
+        return AttentionLayer.from_factors(factors, self.constant)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the layer as safetensors; the file appears whole or not at all."""
-        write_layer(path, self.theta, self.w, self.constant)
+        write_layer(path, self.theta, self.w, self.constant, self.factors)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> AttentionLayer:
@@ -181,9 +183,9 @@ class AttentionLayer:
         Numbers are read only after the header has been checked. A missing file raises
         ``FileNotFoundError``.
         """
-        theta, w, constant = read_layer(path)
+        theta, w, constant, factors = read_layer(path)
         try:
-            return cls(theta, w, constant)
+            return cls(theta, w, constant, factors)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 
@@ -206,6 +208,22 @@ class AttentionLayer:
             )
         return tokens, single
 
+    def _heads(self, tokens: Any) -> WideHeads | NarrowHeads:
+        """How to compute the heads of these tokens: by factors, if that is less work."""
+        factors, xp = self.factors, kernels.namespace(tokens)
+        if factors is None or not factors.narrow:
+            return WideHeads(self.theta, self.w, tokens)
+        # With a constant coordinate that is not 1, the bias would not pass through unchanged.
+        if factors.bias is not None and not bool(xp.all(tokens[..., -1] == 1.0)):
+            return WideHeads(self.theta, self.w, tokens)
+        return NarrowHeads(factors, tokens)
+
+    def _by_blocks(self, compute: Callable[[Any], Any], tokens: Any) -> Any:
+        blocks = self._blocks(*tokens.shape[:2])
+        return kernels.namespace(tokens).concat(
+            [compute(tokens[start:stop]) for start, stop in blocks]
+        )
+
     def _blocks(self, n: int, k: int) -> list[tuple[int, int]]:
         """Ranges of examples whose temporaries (queries, logits, weights) fit in BLOCK_BYTES."""
         per_example = 8 * self.n_heads * k * (2 * self.width + 3 * k)
@@ -218,35 +236,3 @@ def _floating(X: Any) -> Any:
     if X.is_complex():
         raise ValueError(f"X has dtype {X.dtype}; expected real numbers")
     return X if X.is_floating_point() else X.double()
-
-
-def _finite_3d(name: str, value: ArrayLike) -> Array:
-    array = np.array(value, dtype=np.float64, order="C")  # a copy: nobody else can change it
-    if array.ndim != 3 or 0 in array.shape:
-        raise ValueError(f"{name} has shape {array.shape}; expected three axes, none empty")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} has NaN or infinite entries; expected finite numbers")
-    array.setflags(write=False)
-    return array
-
-
-def _norm(matrix: Array) -> float:
-    return float(np.linalg.norm(matrix))
-
-
-def _merge_heads(theta: Array, w: Array) -> list[tuple[Array, Array]]:
-    """Distinct heads (Theta, W): equal Theta merged with W summed, heads with W = 0 left out."""
-    groups: list[tuple[Array, list[Array]]] = []
-    for Theta, W in zip(theta, w, strict=True):
-        for representative, members in groups:
-            size = max(_norm(Theta), _norm(representative))
-            if _norm(Theta - representative) <= SAME_HEAD * size:
-                members.append(W)
-                break
-        else:
-            groups.append((Theta, [W]))
-    merged = [
-        (Theta, np.sum(members, axis=0), sum(map(_norm, members))) for Theta, members in groups
-    ]
-    # Heads that cancel leave rounding behind: that is zero too.
-    return [(Theta, W) for Theta, W, total in merged if _norm(W) > SAME_HEAD * total]

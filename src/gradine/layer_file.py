@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.factors import Factors
 from gradine.files import write_bytes
 
 __all__ = ["read_layer", "write_layer"]
@@ -16,9 +17,20 @@ __all__ = ["read_layer", "write_layer"]
 FORMAT = "gradine.layer"
 FORMAT_VERSION = "1"
 
+#: Tensors of every file with their axes, those of one with factors, and of one with a bias, too.
+HEADS = {"theta": 3, "w": 3}
+FACTORS = {"queries": 3, "keys": 3, "values": 3, "outputs": 3}
+BIAS = {"bias": 1}
 
-def write_layer(path: str | os.PathLike[str], theta: NDArray, w: NDArray, constant: bool) -> None:
-    """Write theta (m, D, D) and w (m, D, d_out); the file appears whole or not at all."""
+
+def write_layer(
+    path: str | os.PathLike[str],
+    theta: NDArray,
+    w: NDArray,
+    constant: bool,
+    factors: Factors | None = None,
+) -> None:
+    """Write theta, w, and factors if they are known; the file appears whole or not at all."""
     from safetensors.numpy import save
 
     metadata = {
@@ -27,11 +39,16 @@ def write_layer(path: str | os.PathLike[str], theta: NDArray, w: NDArray, consta
         "constant": "true" if constant else "false",
     }
     tensors = {"theta": np.ascontiguousarray(theta), "w": np.ascontiguousarray(w)}
+    if factors is not None:
+        values = {name: getattr(factors, name) for name in FACTORS | BIAS}
+        tensors |= {name: value for name, value in values.items() if value is not None}
     write_bytes(path, save(tensors, metadata=metadata))
 
 
-def read_layer(path: str | os.PathLike[str]) -> tuple[NDArray, NDArray, bool]:
-    """Read (theta, w, constant); what is no layer file of ours is a ``ValueError`` naming it."""
+def read_layer(
+    path: str | os.PathLike[str],
+) -> tuple[NDArray, NDArray, bool, Factors | None]:
+    """Read (theta, w, constant, factors); anything but a layer file is a ``ValueError``."""
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).exists():
@@ -41,7 +58,9 @@ def read_layer(path: str | os.PathLike[str]) -> tuple[NDArray, NDArray, bool]:
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
             constant = _check_header(file)
-            return file.get_tensor("theta"), file.get_tensor("w"), constant
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        theta, w = (tensors.pop(name) for name in HEADS)
+        return theta, w, constant, Factors(**tensors) if tensors else None
     except SafetensorError as error:
         raise ValueError(f"{path}: not a gradine layer file, or damaged ({error})") from error
     except ValueError as error:
@@ -58,12 +77,20 @@ def _check_header(file: Any) -> bool:
         raise ValueError(f"layer format version {version!r}; expected {FORMAT_VERSION!r}")
     if metadata.get("constant") not in ("true", "false"):
         raise ValueError(f"constant is {metadata.get('constant')!r}; expected 'true' or 'false'")
-    if sorted(file.keys()) != ["theta", "w"]:
-        raise ValueError(f"holds {sorted(file.keys())}; expected ['theta', 'w']")
-    for name in ("theta", "w"):
+    names = set(file.keys())
+    layouts: list[dict[str, int]] = [HEADS, HEADS | FACTORS, HEADS | FACTORS | BIAS]
+    layout = next((layout for layout in layouts if set(layout) == names), None)
+    if layout is None:
+        expected = f"{list(HEADS)}, or these with {list(FACTORS)} and at most 'bias'"
+        raise ValueError(f"holds {sorted(names)}; expected {expected}")
+    # Single precision is good enough for heads; factors must multiply to them in double.
+    types = ("F64", "F32") if layout is HEADS else ("F64",)
+    for name, axes in layout.items():
         header = file.get_slice(name)
-        if header.get_dtype() not in ("F64", "F32"):
-            raise ValueError(f"{name} has dtype {header.get_dtype()}; expected F64 or F32")
-        if len(header.get_shape()) != 3:
-            raise ValueError(f"{name} has shape {header.get_shape()}; expected three axes")
+        if header.get_dtype() not in types:
+            expected = " or ".join(types)
+            raise ValueError(f"{name} has dtype {header.get_dtype()}; expected {expected}")
+        if len(header.get_shape()) != axes:
+            number = {1: "one axis", 3: "three axes"}[axes]
+            raise ValueError(f"{name} has shape {header.get_shape()}; expected {number}")
     return metadata["constant"] == "true"
