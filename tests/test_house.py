@@ -23,6 +23,8 @@ ORDER = [
     "forward",
     "canonical",
     "layer_file",
+    "projections",
+    "torch_layer",
     "layer",
     "inputs",
     "engine",

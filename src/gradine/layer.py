@@ -19,6 +19,8 @@ from gradine.canonical import canonical_form
 from gradine.factors import Factors, balanced_factors, finite_array
 from gradine.forward import NarrowHeads, WideHeads
 from gradine.layer_file import read_layer, write_layer
+from gradine.projections import factors_of
+from gradine.torch_layer import module_of, projections_of_module
 
 __all__ = ["AttentionLayer", "attention_features", "softmax"]
 
@@ -171,6 +173,27 @@ class AttentionLayer:
         """
         factors = balanced_factors(self.theta, self.w, self.constant, rank, tolerance)
         return AttentionLayer.from_factors(factors, self.constant)
+
+    @classmethod
+    def from_torch(cls, module: Any) -> AttentionLayer:
+        """What a ``torch.nn.MultiheadAttention`` makes of tokens as self-attention, in eval mode.
+
+        The factors are its weights, whatever their float type. With biases the layer has the
+        constant coordinate. Dropout does nothing in eval mode and is left out; ``batch_first`` is
+        about the order of axes only. Keys that are not those of the tokens (``add_bias_kv``,
+        ``add_zero_attn``, another ``kdim`` or ``vdim``) are refused.
+        """
+        projections, heads = projections_of_module(module)
+        return cls.from_factors(factors_of(projections, heads), constant=projections.biased)
+
+    def to_torch(self, batch_first: bool = True, dtype: Any = None) -> Any:
+        """A ``torch.nn.MultiheadAttention`` in eval mode that computes this layer.
+
+        ``module(X, X, X)[0]`` is then ``layer(X)``. Torch has as many outputs as inputs and heads
+        of rank d / m: a layer that does not fit is a ``ValueError`` naming the head and its rank.
+        ``dtype`` None is torch's default type.
+        """
+        return module_of((self.theta, self.w, self.constant, self.factors), batch_first, dtype)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the layer as safetensors; the file appears whole or not at all."""
