@@ -24,6 +24,7 @@ ORDER = [
     "canonical",
     "layer_file",
     "projections",
+    "checkpoint",
     "torch_layer",
     "layer",
     "inputs",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gradine.factors import Factors
 from gradine.inputs import plant, sample_inputs
 from gradine.layer import AttentionLayer
 from gradine.score import compare
@@ -84,3 +85,80 @@ def test_layers_that_cannot_be_compared():
         compare(plant(2, 4, out_dim=3), plant(2, 5, out_dim=3))
     with pytest.raises(ValueError, match="learned has out_dim 4; expected 3"):
         compare(plant(2, 5, out_dim=4), plant(2, 5, out_dim=3))
+
+
+def real_factors(rng, heads=4, dim=24):
+    """Factors shaped as in a trained layer: heads of size dim / heads, biases everywhere."""
+    size = dim // heads
+    inward = rng.normal(size=(3, heads, dim + 1, size)) / np.sqrt(dim)
+    outputs = rng.normal(size=(heads, size, dim)) / np.sqrt(dim)
+    return Factors(*inward, outputs, bias=rng.normal(size=dim))
+
+
+def disguised(factors, rng):
+    """The same function in other weights: gauges, order, and all that a bias can hide."""
+    heads, size, _ = factors.outputs.shape
+    A, B = rng.normal(size=(2, heads, size, size))
+    keys, values, bias = factors.keys.copy(), factors.values.copy(), factors.bias.copy()
+    keys[:, -1] = rng.normal(size=(heads, size))  # depends on the query alone
+    shift = rng.normal(size=(heads, 1, size))  # passes through the attention to the outputs
+    values[:, -1:] += shift
+    bias -= (shift @ factors.outputs).sum(axis=(0, 1))
+    order = rng.permutation(heads)
+    return order, Factors(
+        (factors.queries @ A)[order],
+        (keys @ np.linalg.inv(A).swapaxes(1, 2))[order],
+        (values @ B)[order],
+        (np.linalg.inv(B) @ factors.outputs)[order],
+        bias,
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gauges_order_and_biases_do_not_count(seed):
+    rng = np.random.default_rng(seed)
+    factors = real_factors(rng)
+    order, other = disguised(factors, rng)
+    truth, learned = (AttentionLayer.from_factors(each, True) for each in (factors, other))
+    assert np.abs(learned.theta - truth.theta).max() > 0.1
+    assert np.abs(learned.w - truth.w).max() > 0.1
+    match = compare(learned, truth)
+    assert max(match.theta_error.max(), match.w_error.max(), match.function_error) < 1e-11
+    assert (match.missing, match.extra) == (0, 0)
+    places = np.linalg.norm(truth.w[:, :-1], axis=(1, 2)).argsort()[::-1]  # canonical order
+    positions = np.linalg.norm(learned.w[:, :-1], axis=(1, 2)).argsort()[::-1]
+    np.testing.assert_array_equal(order[positions[match.order]], places)
+
+
+def test_a_head_split_in_two_under_biases_is_one_head(rng):
+    factors = real_factors(rng)
+    truth = AttentionLayer.from_factors(factors, True)
+    _, other = disguised(factors, rng)
+    layer = AttentionLayer.from_factors(other, True)
+    theta, w = layer.theta[[0, 1, 2, 3, 1]].copy(), layer.w[[0, 1, 2, 3, 1]].copy()
+    theta[4, :, -1] += 1.0  # the halves differ in what cannot be seen
+    w[1, :-1] *= 0.3
+    w[4, :-1] *= 0.7
+    w[1, -1] -= w[4, -1]
+    match = compare(AttentionLayer(theta, w, constant=True), truth)
+    assert max(match.theta_error.max(), match.w_error.max(), match.function_error) < 1e-11
+    assert (match.missing, match.extra) == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["queries", "values", "outputs", "bias"])
+def test_what_can_be_seen_of_a_bias_or_a_factor_counts(name, rng):
+    """All but the bias of the keys, which no example shows."""
+    factors = real_factors(rng)
+    parts = {
+        item: getattr(factors, item) for item in ("queries", "keys", "values", "outputs", "bias")
+    }
+    truth = AttentionLayer.from_factors(factors, True)
+    nudged = parts[name].copy()
+    nudged.reshape(-1)[-1] += 0.01  # of queries and values: the bias of the last head
+    match = compare(AttentionLayer.from_factors(Factors(**parts | {name: nudged}), True), truth)
+    assert match.function_error > 1e-5
+    assert max(match.theta_error.max(), match.w_error.max()) > 1e-5
+    keys = parts["keys"].copy()
+    keys[:, -1] += 1.0
+    match = compare(AttentionLayer.from_factors(Factors(**parts | {"keys": keys}), True), truth)
+    assert max(match.theta_error.max(), match.function_error) < 1e-12

@@ -19,7 +19,8 @@ ROUNDING = 1e-14
 
 def finite_array(name: str, value: ArrayLike, axes: int) -> Array:
     """A read-only float64 copy, or a ``ValueError`` that says what is wrong with ``name``."""
-    array = np.array(value, dtype=np.float64, order="C")  # a copy: nobody else can change it
+    with np.errstate(invalid="ignore"):  # NaN is looked for below
+        array = np.array(value, dtype=np.float64, order="C")  # a copy: nobody else can change it
     if array.ndim != axes or 0 in array.shape:
         expected = "one axis, not empty" if axes == 1 else f"{_WORDS[axes]} axes, none empty"
         raise ValueError(f"{name} has shape {array.shape}; expected {expected}")

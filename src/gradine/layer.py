@@ -6,6 +6,7 @@ F(X) = sum_{i=1..m} softmax(X Theta_i X^T) X W_i        X: k tokens x D, softmax
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gradine import kernels
 from gradine.canonical import canonical_form
+from gradine.checkpoint import read_checkpoint
 from gradine.factors import Factors, balanced_factors, finite_array
 from gradine.forward import NarrowHeads, WideHeads
 from gradine.layer_file import read_layer, write_layer
@@ -194,6 +196,27 @@ class AttentionLayer:
         ``dtype`` None is torch's default type.
         """
         return module_of((self.theta, self.w, self.constant, self.factors), batch_first, dtype)
+
+    @classmethod
+    def from_checkpoint(
+        cls,
+        path: str | os.PathLike[str],
+        layer: int,
+        *,
+        heads: int | None = None,
+        prefix: str | None = None,
+    ) -> AttentionLayer:
+        """One attention layer of a saved model of the BERT family; layers count from 0.
+
+        ``path`` is a safetensors file, the index of a sharded one, or the folder of a model. The
+        number of heads stands in config.json beside it, or is given. ``prefix`` chooses among
+        several encoders. The layer is self-attention with its output map, before the residual and
+        the LayerNorm; what the model adds to its logits by position is left out, with a warning.
+        """
+        found = read_checkpoint(path, layer, heads=heads, prefix=prefix)
+        for part in found.left_out:
+            warnings.warn(f"{path}: left out: {part}", stacklevel=2)
+        return cls.from_factors(found.factors(), found.constant)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the layer as safetensors; the file appears whole or not at all."""

@@ -11,7 +11,7 @@ import gradine
 from gradine.cli.console import one_line
 from gradine.cli.show import PhaseDisplay, phase_line
 
-STORY = ["plant", "sample", "learn", "compare", "demo"]
+STORY = ["plant", "extract", "sample", "learn", "compare", "demo"]
 
 
 def test_help_tells_the_story_in_order(cli):

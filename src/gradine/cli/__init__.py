@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gradine import __version__
-from gradine.cli import compare, demo, learn, plant, sample
+from gradine.cli import compare, demo, extract, learn, plant, sample
 from gradine.cli.console import BAD_INPUT, STOPPED, Ending, one_line, tell_error
 
 __all__ = ["app", "main"]
@@ -18,7 +18,15 @@ __all__ = ["app", "main"]
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
-for command in (plant.plant, sample.sample, learn.learn, compare.compare, demo.demo):
+STORY = (
+    plant.plant,
+    extract.extract,
+    sample.sample,
+    learn.learn,
+    compare.compare,
+    demo.demo,
+)
+for command in STORY:
     app.command()(command)
 
 
@@ -37,8 +45,9 @@ def gradine(
 ) -> None:
     """Learn a multi-head attention layer from examples, and verify what was learned.
 
-    The story in order: plant a layer, sample examples from it, learn it back from the examples
-    alone, compare what was learned with the truth. The demo does all four and writes a report.
+    The story in order: plant a layer or extract one from a trained model, sample examples from
+    it, learn it back from the examples alone, compare what was learned with the truth. The demo
+    plants, samples, learns, compares and writes a report.
 
     Exit codes: 0 learned and verified, 2 bad input or usage, 3 not learned (result.json says why).
     """
