@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import gradine
 from gradine.cli import main
 from gradine.exact.config import ExactConfig
 from gradine.exact.mixing import MixConfig
@@ -27,6 +29,7 @@ PAGES = [README, *sorted(DOCS.glob("*.md"))]
 #: Pages whose snippets build on each other, in the order in which a reader meets them.
 STORY = [
     "index",
+    "layers",
     *(f"phase{number}" for number in range(1, 7)),
     "polish",
     "exact",
@@ -124,6 +127,13 @@ def test_commands_of_the_readme_and_of_the_page_on_files(tmp_path, monkeypatch, 
     assert replay(README, capsys) == [0, 0, 0, 0]
     # The page on files goes on where the README ends.
     assert replay(DOCS / "files.md", capsys) == [2, 3, 2, 0]
+
+
+def test_commands_of_the_page_on_layers(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = DOCS / "layers.md"
+    run_snippets(page, {"np": np, "gradine": gradine})  # these write the model
+    assert replay(page, capsys) == [0, 0, 2]
 
 
 def test_demo_of_the_readme(tmp_path, monkeypatch, capsys):

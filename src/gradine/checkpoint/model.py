@@ -188,8 +188,8 @@ def _number_of_heads(path: Path, config: dict[str, Any], heads: int | None, dim:
         raise ValueError(f"heads is {heads}; expected {known}, as {path.parent / CONFIG} has it")
     if heads is None:
         raise ValueError(
-            f"{path}: does not say how many heads there are, and nor does a {CONFIG} beside it; "
-            "give heads"
+            f"{path}: does not say how many heads there are, "
+            f"and neither does a {CONFIG} beside it; give heads"
         )
     if heads < 1 or dim % heads:
         raise ValueError(f"heads is {heads}; expected a divisor of {dim}")
