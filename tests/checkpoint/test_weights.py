@@ -134,9 +134,10 @@ def test_what_is_not_there(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
 def test_what_is_no_file_is_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "pipe.safetensors")
-    with pytest.raises(ValueError, match=r"pipe\.safetensors: not a file"):
-        find_weights(tmp_path / "pipe.safetensors")
+    for name in ("pipe.safetensors", "pipe.json"):
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(ValueError, match=f"{name}: not a file"):
+            find_weights(tmp_path / name)
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,8 @@ def find_weights(path: str | os.PathLike[str]) -> Weights:
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object, or a ``ValueError`` naming the file."""
+    if not path.is_file():
+        raise ValueError(f"{path}: not a file; expected a JSON object")
     if path.stat().st_size > JSON_BYTES:
         raise ValueError(f"{path}: is larger than {JSON_BYTES >> 20} MiB; expected a JSON object")
     try:
