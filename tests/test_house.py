@@ -38,6 +38,7 @@ ORDER = [
     "fit",
     "admission",
     "verdict",
+    "queries",
     "learn",
     "runs",
     "score",

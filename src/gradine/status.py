@@ -109,6 +109,16 @@ class Status(Enum):
         "the labels are too noisy for so few examples: the heads are not determined",
         "give more examples, or labels with less noise",
     )
+    OUT_OF_QUERIES = _Ending(
+        "ask",
+        "the budget of queries is spent, and the layer is not known yet",
+        "allow more queries; with a log, a resumed run does not ask again what was answered",
+    )
+    ORACLE_FAILED = _Ending(
+        "ask",
+        "the oracle gave no answer, or none that is finite, however often it was asked",
+        "see to the oracle, then resume: with a log, what it answered is not asked again",
+    )
     TOO_FEW_HELD_OUT = _Ending(
         "verify",
         "too few examples were kept away from fitting to certify anything",
