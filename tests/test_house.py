@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -79,6 +80,51 @@ def test_imports_follow_the_story(path):
         assert imported in ORDER, f"{path.name} imports gradine.{imported}: import from its module"
         assert ORDER.index(imported) < ORDER.index(part), f"{part} must not import {imported}"
         assert imported != "score" or part in MAY_SEE_THE_TRUTH, f"{part} must not see the truth"
+
+
+# The only files of the queries that may touch what answers: a learner gets an oracle, and asks.
+BEHIND_THE_ORACLE = {"sources", "torch_source", "config", "courier", "defences", "oracle"}
+QUERIES = sorted((PACKAGE / "queries").glob("*.py"))
+
+
+def reaches_behind(source: str) -> list[str]:
+    """Private names of other objects, and modules behind the oracle, that a file uses."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            if re.match(r"_(?!_)", node.attr) and not own:
+                found.append(node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if re.fullmatch(r"_[a-z]\w*", node.value):  # getattr(oracle, "_source")
+                found.append(node.value)
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+            behind = {f"gradine.queries.{name}" for name in ("sources", "torch_source", "courier")}
+            found += [name for name in names if name in behind]
+    return found
+
+
+@pytest.mark.parametrize("path", QUERIES, ids=lambda path: path.stem)
+def test_learners_do_not_reach_behind_the_oracle(path):
+    if path.stem in BEHIND_THE_ORACLE or path.stem == "__init__":
+        return
+    assert reaches_behind(path.read_text()) == []
+
+
+def test_reaching_behind_the_oracle_is_noticed():
+    source = (
+        "from gradine.queries.sources import answerer_of\n"
+        "from gradine.queries import courier\n"
+        "def f(oracle, self):\n"
+        "    return self._mine, oracle._source, getattr(oracle, '_courier')\n"
+    )
+    assert sorted(reaches_behind(source)) == [
+        "_courier",
+        "_source",
+        "gradine.queries.courier",
+        "gradine.queries.sources",
+    ]
 
 
 def test_every_way_to_import_is_noticed():

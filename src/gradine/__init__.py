@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from gradine.inputs import plant, sample_inputs
     from gradine.layer import AttentionLayer
     from gradine.learn import learn, learn_examples
+    from gradine.queries.config import OracleConfig
+    from gradine.queries.defences import Clipped, Noisy, Rounded
+    from gradine.queries.limits import Ball, Box
+    from gradine.queries.log import AnswerLog
+    from gradine.queries.oracle import Oracle, as_oracle
     from gradine.score import Match, compare
     from gradine.sculpt.config import SculptConfig
     from gradine.status import Status
@@ -29,15 +34,24 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AnswerLog",
     "AttentionLayer",
+    "Ball",
+    "Box",
     "Certificate",
+    "Clipped",
     "ExactConfig",
     "Factors",
     "Fit",
     "LearnConfig",
     "Match",
+    "Noisy",
+    "Oracle",
+    "OracleConfig",
+    "Rounded",
     "SculptConfig",
     "Status",
+    "as_oracle",
     "compare",
     "learn",
     "learn_examples",
@@ -48,15 +62,24 @@ __all__ = [
 
 # Where each public name lives: loaded at first use, so that `import gradine` stays fast.
 _HOME = {
+    "AnswerLog": "gradine.queries.log",
     "AttentionLayer": "gradine.layer",
+    "Ball": "gradine.queries.limits",
+    "Box": "gradine.queries.limits",
     "Certificate": "gradine.certificate",
+    "Clipped": "gradine.queries.defences",
     "ExactConfig": "gradine.exact.config",
     "Factors": "gradine.factors",
     "Fit": "gradine.fit",
     "LearnConfig": "gradine.fit",
     "Match": "gradine.score",
+    "Noisy": "gradine.queries.defences",
+    "Oracle": "gradine.queries.oracle",
+    "OracleConfig": "gradine.queries.config",
+    "Rounded": "gradine.queries.defences",
     "SculptConfig": "gradine.sculpt.config",
     "Status": "gradine.status",
+    "as_oracle": "gradine.queries.oracle",
     "compare": "gradine.score",
     "learn": "gradine.learn",
     "learn_examples": "gradine.learn",

@@ -1,0 +1,163 @@
+"""What can answer: a callable, a torch module, a layer, a layer file, a function named by a string.
+
+Each becomes an `Answerer`, a function with what is known of it. That function is all an oracle
+gets: behind it the layer cannot be reached.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradine.layer import AttentionLayer
+from gradine.queries.limits import Anywhere, Limit
+from gradine.queries.readout import Rows
+from gradine.queries.rounding import FLOATS
+from gradine.queries.torch_source import handing_tensors, is_module, module_answers
+from gradine.records import fingerprint
+
+__all__ = ["Answerer", "Form", "answerer_of"]
+
+Array = NDArray[np.float64]
+
+LAYER_SUFFIX = ".safetensors"
+FUNCTION = re.compile(r"(?P<module>[^\W\d][\w.]*):(?P<function>[^\W\d][\w.]*)")
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a callable wants its tokens; by default as one float64 numpy array (n, k, d)."""
+
+    #: Whether it takes one sequence (k, d) at a time.
+    one_at_a_time: bool = False
+    #: Float type of the torch tensors that it takes; None: it takes numpy arrays.
+    tensors: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.tensors is not None and self.tensors not in FLOATS:
+            raise ValueError(
+                f"tensors is {self.tensors!r}; expected None or one of {', '.join(FLOATS)}"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Answerer:
+    """A function from tokens to answers, and what is known of it."""
+
+    call: Callable[[Array], Any]
+    name: str  #: for messages
+    identity: Callable[[], str]  #: tells it from others in a log; may take a while
+    dim: int | None = None
+    out_dim: int | None = None
+    one_at_a_time: bool = False
+    rows: Rows = "all"
+    limit: Limit = field(default_factory=Anywhere)
+
+
+def answerer_of(source: Any, form: Form | None = None, name: str | None = None) -> Answerer:
+    """What answers for ``source``; ``ValueError`` if it is nothing that can be asked."""
+    answerer = _answerer_of(source, form or Form(), name)
+    return answerer if name is None else replace(answerer, name=name)
+
+
+def _answerer_of(source: Any, form: Form, name: str | None) -> Answerer:
+    own = getattr(source, "_answerer", None)  # defences and oracles bring their own
+    if callable(own):
+        source = own()
+    if isinstance(source, str | os.PathLike):
+        source = _opened(source)
+    if isinstance(source, Answerer):
+        return _plain(source, form)
+    if isinstance(source, AttentionLayer):
+        return _plain(_of_layer(source, "layer"), form)
+    if is_module(source):
+        return _plain(_of_module(source), form)
+    if not callable(source) or isinstance(source, type):
+        kind = f"the class {source.__name__}" if isinstance(source, type) else type(source).__name__
+        raise ValueError(
+            f"oracle is {kind}; expected a callable, a torch module, an AttentionLayer, "
+            "a layer file or module:function"
+        )
+    return _of_callable(source, form, name)
+
+
+def _plain(answerer: Answerer, form: Form) -> Answerer:
+    if form != Form():
+        raise ValueError(
+            f"{answerer.name}: one_at_a_time and tensors are for callables; expected neither"
+        )
+    return answerer
+
+
+def _of_callable(source: Callable[..., Any], form: Form, given: str | None) -> Answerer:
+    own = source if hasattr(source, "__qualname__") else type(source)
+    name = given or f"{own.__module__}.{own.__qualname__}"
+    call = source if form.tensors is None else handing_tensors(source, form.tensors)
+    return Answerer(
+        call,
+        name,
+        # What a function does cannot be seen: its name has to tell it from others.
+        identity=lambda: f"callable {name} {form.tensors}",
+        one_at_a_time=form.one_at_a_time,
+    )
+
+
+def _of_layer(layer: AttentionLayer, name: str) -> Answerer:
+    def identity() -> str:
+        return fingerprint(layer.theta, layer.w, layer.constant)
+
+    # A function of its own: the method of the layer would have the layer as an attribute.
+    return Answerer(lambda X: layer(X), name, identity, layer.dim, layer.out_dim)
+
+
+def _of_module(module: Any) -> Answerer:
+    call, identity, dim = module_answers(module)
+    return Answerer(call, type(module).__name__, identity, dim, dim)
+
+
+def _opened(source: str | os.PathLike[str]) -> Any:
+    """A layer file, or what a module of the working directory or an installed one has to offer."""
+    text = os.fspath(source)
+    named = FUNCTION.fullmatch(text) if isinstance(source, str) else None
+    if Path(text).suffix == LAYER_SUFFIX or (named is None and Path(text).is_file()):
+        return _of_layer(AttentionLayer.load(text), text)
+    if named is None:
+        raise ValueError(
+            f"oracle is {text!r}; expected a layer file ({LAYER_SUFFIX}) or module:function"
+        )
+    value = _imported(text, named["module"])
+    for part in named["function"].split("."):
+        if not hasattr(value, part):
+            raise ValueError(f"oracle {text!r}: {named['module']} has no {named['function']}")
+        value = getattr(value, part)
+    if isinstance(value, str | os.PathLike):
+        raise ValueError(f"oracle {text!r}: is {value!r}; expected something that can be called")
+    return value
+
+
+def _imported(text: str, module: str) -> Any:
+    # As `python -m` has it. It stays there: the function may import its neighbours when called.
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(module)
+    except Exception as error:  # whatever the module does when it is run
+        missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(
+            f"{error.name}."
+        )
+        if missing:
+            raise ValueError(
+                f"oracle {text!r}: no module {module} in the working directory, and none installed"
+            ) from None
+        reason = f"{type(error).__name__}: {error}"
+        raise ValueError(f"oracle {text!r}: importing {module} failed ({reason})") from error
