@@ -7,6 +7,7 @@ from gradine.queries.errors import BudgetSpent, OracleFailed
 from gradine.queries.limits import Ball, Box
 from gradine.queries.log import AnswerLog
 from gradine.queries.oracle import Oracle, as_oracle
+from gradine.queries.precision import Precision, precision_of, probe_precision
 from gradine.queries.readout import Readout
 
 __all__ = [
@@ -19,8 +20,11 @@ __all__ = [
     "Oracle",
     "OracleConfig",
     "OracleFailed",
+    "Precision",
     "Readout",
     "Rounded",
     "Usage",
     "as_oracle",
+    "precision_of",
+    "probe_precision",
 ]
