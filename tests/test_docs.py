@@ -33,6 +33,7 @@ STORY = [
     *(f"phase{number}" for number in range(1, 7)),
     "polish",
     "exact",
+    "oracles",
     "choosing",
     "certificate",
     "limits",
