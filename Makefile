@@ -10,14 +10,14 @@ INSTALL_INPUTS := pyproject.toml constraints.txt
 demo: $(VENV)/.installed
 	$(BIN)/gradine demo
 
-# One BLAS thread: the products in tests are small, and threads that wait for each other on a
-# busy machine cost more than they bring.
+# One thread for linear algebra, ours and PyTorch's: the products in tests are small, and threads
+# that wait for each other on a busy machine cost more than they bring.
 test: $(VENV)/.installed-test
 	sh scripts/ensure-browser.sh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.theorem

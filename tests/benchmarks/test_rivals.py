@@ -65,12 +65,12 @@ def test_merging_finds_copies(rank):
 def test_all_peers_are_measured(rank):
     truth, (X, Y) = data_of(Instance(1, 3, 4, 2.0, rank), 8)
     config = Rivals(rates=(1e-2, 3e-2), starts=2)
-    found = run_rivals(X, Y, truth, rank, 0.3, 0, config)
-    assert found["rate"] in config.rates and found["allowed"] == 3.0
+    found = run_rivals(X, Y, truth, rank, 1.0, 0, config)
+    assert found["rate"] in config.rates and found["allowed"] == 10.0
     for name in RIVALS:
         assert found[name]["solved"], name
         assert 0 < found[name]["seconds"] <= found[name]["total"]
-    again = run_rivals(X, Y, truth, rank, 0.3, 0, Rivals(starts=1, expand=False), rate=1e-2)
+    again = run_rivals(X, Y, truth, rank, 1.0, 0, Rivals(starts=1, expand=False), rate=1e-2)
     assert again["rate"] == 1e-2 and "expand" not in again
 
 
