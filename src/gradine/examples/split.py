@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gradine.engine import choose_block_size
 from gradine.examples.source import Examples
 
-__all__ = ["Split", "held_out_sizes", "make_split", "take"]
+__all__ = ["MOST_CERTIFY", "Split", "held_out_sizes", "make_split", "take"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

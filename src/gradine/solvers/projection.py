@@ -237,9 +237,7 @@ class Linearisation:
         m, k, o = self.at.theta.shape[0], problem.k, problem.out_dim
         pieces = []
         for block in self.blocks:
-            queries = xp.reshape(block.tokens @ theta, (-1, k * m, problem.dim))
-            logits = queries @ xp.matrix_transpose(block.keys)
-            change = kernels.softmax_derivative(block.weights, logits)
+            change = self._attention_change(block, theta)
             piece = xp.reshape(xp.reshape(change, (-1, k, m * k)) @ block.values, (-1, o))
             if block.features is not None:
                 projections = step[-1] @ xp.reshape(self.out, (m, -1, o))
@@ -247,6 +245,13 @@ class Linearisation:
             pieces.append(piece)
         problem._count(self.out.shape[0])
         return pieces
+
+    def _attention_change(self, block: _Block, theta: AnyArray) -> AnyArray:
+        """How the attention of a block (b, k m, k) changes with Theta, given side by side."""
+        xp, rows = self.xp, block.weights.shape[1]
+        queries = xp.reshape(block.tokens @ theta, (-1, rows, self.problem.dim))
+        logits = queries @ xp.matrix_transpose(block.keys)
+        return kernels.softmax_derivative(block.weights, logits)
 
     def units(self) -> AnyArray:
         """For each parameter, flat: 1 over the root mean square that J makes of those beside it.
@@ -272,9 +277,7 @@ class Linearisation:
         m, k, o = self.at.theta.shape[0], problem.k, problem.out_dim
         total = []
         for block in self.blocks:
-            queries = xp.reshape(block.tokens @ theta, (-1, k * m, problem.dim))
-            logits = queries @ xp.matrix_transpose(block.keys)
-            change = kernels.softmax_derivative(block.weights, logits)
+            change = self._attention_change(block, theta)
             change = xp.permute_dims(xp.reshape(change, (-1, k, m, k)), (0, 2, 1, 3))
             pieces = change @ xp.reshape(block.values, (-1, m, k, o))
             if block.features is not None:
