@@ -6,8 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from gradine.admission import (
     sculpt_objection,
 )
 from gradine.exact.pipeline import learn_exactly
+from gradine.exact.workshop import RunPhase
 from gradine.examples import (
     ArrayExamples,
     Examples,
@@ -29,11 +29,11 @@ from gradine.examples import (
     Survey,
     survey,
 )
-from gradine.files import OutputError
-from gradine.fit import Fit, LearnConfig, figures_of
+from gradine.fit import Fit, LearnConfig
 from gradine.layer import AttentionLayer
+from gradine.phases import Phases
 from gradine.progress import Listener
-from gradine.records import check_record, fingerprint, load_record, save_record
+from gradine.records import fingerprint
 from gradine.sculpt.pipeline import six_phases
 from gradine.sculpt.search import square
 from gradine.solvers.convex import SolverError
@@ -43,12 +43,9 @@ from gradine.verdict import Ended, judge
 __all__ = ["Fit", "LearnConfig", "Status", "learn", "learn_examples"]
 
 Array = NDArray[np.float64]
-Result = TypeVar("Result")
 Method = Literal["auto", "exact", "sculpt"]
 
 BIAS_Z = 8.0  # a mean output this many standard errors from zero: the layer has biases
-RECORDS = "phases"
-RECORD_PATTERN = "[0-9][0-9]_*.safetensors"  # phase records, and nothing that others put there
 
 #: Endings after which the next learner is tried: the first one may have lost its way.
 SECOND_CHANCE = (Status.NOT_REALIZABLE, Status.NOT_VERIFIED)
@@ -118,11 +115,9 @@ def learn_examples(
     names = LEARNERS[method]
     if objections[names[0]]:
         raise ValueError(f"{examples.name}: {objections[names[0]]}")
-    phases: dict[str, Any] = {}
-    recalled: list[float] = []  # seconds that phases took in the run that is resumed
     key = _run_key(seen, wanted, method, seed, config)
-    run = _runner(phases, recalled, data, listener, records, resume, key)
-    request = _Request(data, seen.kind, wanted, config, seed, run)
+    phases = Phases(listener, examples.n, records=records, resume=resume, key=key)
+    request = _Request(data, seen.kind, wanted, config, seed, phases.run)
     # Where nothing could be verified in the end, nothing is fitted in the first place.
     hopeless = held_out_objection(data, config)
     ended = Ended(names[0], None, NotLearned(Status.TOO_FEW_HELD_OUT, hopeless))
@@ -142,13 +137,13 @@ def learn_examples(
         detail=verdict.detail,
         layer=candidate if verdict.status.learned else None,
         certificate=verdict.certificate,
-        phases=phases,
-        theorem=_layer_of(data, phases.get("search")),
+        phases=phases.results,
+        theorem=_layer_of(data, phases.results.get("search")),
         candidate=candidate,
         heads=None if candidate is None else candidate.n_heads,
         held_out_error=verdict.error,
         examples_used=examples.n,
-        seconds=time.perf_counter() - began + sum(recalled) - _shown_only(phases),
+        seconds=_learning_seconds(began, phases),
         seed=seed,
         method=ended.method,
         config=config,
@@ -165,7 +160,7 @@ class _Request:
     heads: int | None
     config: LearnConfig
     seed: int
-    run: Callable[[str, type[Any], Callable[[], Any]], Any]
+    run: RunPhase
 
 
 def _run_exact(request: _Request) -> Ended:
@@ -197,9 +192,10 @@ def _run_sculpt(request: _Request) -> Ended:
     return Ended("sculpt", _layer_of(data, answer))
 
 
-def _shown_only(phases: dict[str, Any]) -> float:
-    """Seconds of the error curve: it is a picture for the report, and no part of learning."""
-    return phases["curve"].seconds if "curve" in phases else 0.0
+def _learning_seconds(began: float, phases: Phases) -> float:
+    """Without those of the error curve: it is a picture for the report, and no part of learning."""
+    curve = phases.results["curve"].seconds if "curve" in phases.results else 0.0
+    return time.perf_counter() - began + phases.recalled_seconds - curve
 
 
 def _layer_of(data: FittingData, result: Any) -> AttentionLayer | None:
@@ -240,42 +236,3 @@ def _run_key(seen: Survey, heads: int | None, method: str, seed: int, config: Le
     settings = [heads, method, seed, asdict(config), __version__, seen.n, seen.seq_len]
     moments = [seen.x_mean, seen.x_variance, seen.x_fourth, seen.y_mean, seen.y_second]
     return fingerprint(settings, *moments)
-
-
-def _runner(
-    phases: dict[str, Any],
-    recalled_seconds: list[float],
-    data: FittingData,
-    listener: Listener,
-    records: str | os.PathLike[str] | None,
-    resume: bool,
-    key: str,
-) -> Callable[[str, type[Any], Callable[[], Any]], Any]:
-    """Run each phase once, tell the listener, and keep its result on disk."""
-    folder = None if records is None else Path(records) / RECORDS
-    if folder is not None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"cannot write {folder}: {error.strerror or error}") from error
-        if resume:  # all of them, as this run may come to other phases than that one
-            for path in sorted(folder.glob(RECORD_PATTERN)):
-                check_record(path, key)
-
-    def run(name: str, kind: type[Result], work: Callable[[], Result]) -> Result:
-        path = None if folder is None else folder / f"{len(phases) + 1:02d}_{name}.safetensors"
-        listener.phase_started(name, data.examples.n)
-        recalled = resume and path is not None and path.exists()
-        if recalled:
-            assert path is not None
-            result = load_record(path, kind, key)
-            recalled_seconds.append(result.seconds)  # pyright: ignore[reportAttributeAccessIssue]
-        else:
-            result = work()
-            if path is not None:
-                save_record(path, result, key)
-        phases[name] = result
-        listener.phase_ended(name, figures_of(result), recalled)
-        return result
-
-    return run

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gradine.files import OutputError, write_json
-from gradine.learn import RECORD_PATTERN, RECORDS, Fit
+from gradine.learn import Fit
+from gradine.phases import RECORD_PATTERN, RECORDS
 from gradine.progress import Listener
 
 __all__ = [

@@ -13,7 +13,7 @@ from gradine.cli.options import AsJson, Seed
 from gradine.cli.run import Outcome, Request, ending_of, run, what_in_words
 from gradine.cli.sampled import Sampling, write_examples
 from gradine.inputs import plant
-from gradine.learn import RECORDS
+from gradine.phases import RECORDS
 from gradine.runs import LAYER, REPORT, RESULT, clear_run, output_folder
 
 __all__ = ["demo"]
