@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from gradine.queries.limits import Ball, Box
     from gradine.queries.log import AnswerLog
     from gradine.queries.oracle import Oracle, as_oracle
+    from gradine.queries.query_config import QueryConfig
+    from gradine.query import learn_by_queries
     from gradine.score import Match, compare
     from gradine.sculpt.config import SculptConfig
     from gradine.status import Status
@@ -48,12 +50,14 @@ __all__ = [
     "Noisy",
     "Oracle",
     "OracleConfig",
+    "QueryConfig",
     "Rounded",
     "SculptConfig",
     "Status",
     "as_oracle",
     "compare",
     "learn",
+    "learn_by_queries",
     "learn_examples",
     "open_examples",
     "plant",
@@ -76,12 +80,14 @@ _HOME = {
     "Noisy": "gradine.queries.defences",
     "Oracle": "gradine.queries.oracle",
     "OracleConfig": "gradine.queries.config",
+    "QueryConfig": "gradine.queries.query_config",
     "Rounded": "gradine.queries.defences",
     "SculptConfig": "gradine.sculpt.config",
     "Status": "gradine.status",
     "as_oracle": "gradine.queries.oracle",
     "compare": "gradine.score",
     "learn": "gradine.learn",
+    "learn_by_queries": "gradine.query",
     "learn_examples": "gradine.learn",
     "open_examples": "gradine.examples",
     "plant": "gradine.inputs",

@@ -15,7 +15,7 @@ from gradine.layer import AttentionLayer
 from gradine.sculpt.config import SculptConfig
 from gradine.status import Status
 
-__all__ = ["Fit", "LearnConfig", "figures_of"]
+__all__ = ["Asking", "Fit", "LearnConfig", "figures_of"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,20 @@ class LearnConfig:
         )
 
 
+@dataclass(frozen=True)
+class Asking:
+    """What asking has cost, where a layer was learned by queries, and how exact its answers are."""
+
+    queries_used: int  #: sequences sent, those sent again after a failure too
+    rows_used: int  #: rows of answers
+    verify_queries: int  #: of these, how many verified the answer and took no part in learning
+    verify_rows: int
+    failures: int  #: calls that failed
+    seconds: float  #: spent answering
+    precision: str  #: what kind of numbers the answers are; empty: that was not found out
+    noise: float  #: of an answer, relative to its size
+
+
 @dataclass(frozen=True, eq=False)
 class Fit:
     """The answer of a run, and whether to believe it."""
@@ -82,7 +96,8 @@ class Fit:
     seed: int
     method: str
     config: LearnConfig
-    survey: Survey
+    survey: Survey  #: of the examples; where a layer was asked, of those that verify
+    asking: Asking | None = None  #: None: from examples, nothing was asked
 
     @property
     def learned(self) -> bool:
@@ -96,7 +111,7 @@ class Fit:
 
     def to_dict(self) -> dict[str, Any]:
         """What result.json holds, but for the versions."""
-        return {
+        result = {
             "status": self.status.code,
             "phase": self.status.phase,
             "reason": self.reason,
@@ -113,6 +128,10 @@ class Fit:
             "phases": {name: figures_of(result) for name, result in self.phases.items()},
             "config": asdict(self.config),
         }
+        if self.asking is not None:
+            result |= asdict(self.asking) | {"seconds": self.seconds}
+            result["answering_seconds"] = self.asking.seconds
+        return result
 
 
 def figures_of(result: Any) -> dict[str, Any]:

@@ -14,12 +14,13 @@ from gradine.fit import LearnConfig
 from gradine.layer import AttentionLayer
 from gradine.status import NotLearned, Status
 
-__all__ = ["Ended", "Verdict", "judge"]
+__all__ = ["Ended", "Verdict", "judge", "judge_answers"]
 
 Array = NDArray[np.float64]
 
 CHANCE = 4.0  # standard errors by which held-out errors may exceed the noise
 NOISE_SLACK = 1.25  # and held-out error over noise at most: a few wild errors widen those, too
+ANSWER_SLACK = 1.5  # the same for answers of an oracle, whose noise is known by itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +61,42 @@ def judge(ended: Ended, data: FittingData, config: LearnConfig) -> Verdict:
     tolerance = config.polished_tolerance
     if ended.method == "sculpt" and not config.sculpt.polish:
         tolerance = config.theorem_tolerance
+    return _exact_verdict(ended, errors, certificate, tolerance, config)
+
+
+def judge_answers(ended: Ended, X: Array, Y: Array, noise: float, config: LearnConfig) -> Verdict:
+    """The same for an oracle: X are fresh questions, and its answers Y have noise of that size.
+
+    Where the noise is more than rounding of double or single precision, an answer is learned up to
+    that noise at best: it must err by hardly more than the oracle itself.
+    """
+    assert ended.layer is not None
+    predicted = ended.layer(X)
+    errors = relative_errors(predicted, Y)
+    certificate = certify(errors, config.confidence, _bars(ended.identified))
+    median = certificate.median_error
+    if ended.ending is not None:
+        return Verdict(ended.ending.status, ended.ending.detail, None, median)
+    size = max(float(np.sqrt(np.mean(Y**2))), np.finfo(float).tiny)
+    if noise <= config.exact.exact_residual * size:
+        return _exact_verdict(ended, errors, certificate, config.polished_tolerance, config)
+    error = float(np.sqrt(np.mean((predicted - Y) ** 2)))
+    detail = f"held-out error {error / size:.2g} of the outputs, noise of the answers"
+    detail += f" {noise / size:.2g}"
+    if error > ANSWER_SLACK * noise:
+        return Verdict(Status.NOT_VERIFIED, detail, None, median)
+    if ended.identified is not None:
+        known = max(ended.identified.theta_bars.max(), ended.identified.w_bars.max())
+        detail += f", heads known to {known:.2g}"
+    detail += f"; {ended.note}" if ended.note else ""
+    return Verdict(Status.LEARNED_UP_TO_NOISE, detail, certificate, median)
+
+
+def _exact_verdict(
+    ended: Ended, errors: Array, certificate: Certificate, tolerance: float, config: LearnConfig
+) -> Verdict:
+    """Held-out examples must be reproduced up to the tolerance, but for a small share."""
+    median = certificate.median_error
     if certificate.eps_at(config.share) <= tolerance:
         known = ended.identified is None or ended.identified.determined
         status = Status.LEARNED if known else Status.LEARNED_FUNCTION

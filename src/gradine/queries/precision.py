@@ -25,7 +25,7 @@ from gradine.queries.oracle import Oracle
 from gradine.queries.rounding import EPS, rounded_to
 from gradine.status import NotLearned, Status
 
-__all__ = ["Precision", "precision_of", "probe_precision"]
+__all__ = ["Precision", "glance_at_precision", "precision_of", "probe_precision"]
 
 Array = NDArray[np.float64]
 Kind = Literal["float64", "float32", "float16", "bfloat16", "decimals", "digits", "coarse", "noisy"]
@@ -101,6 +101,19 @@ def precision_of(Y: Array) -> Precision:
     return Precision("digits", float(np.median(printed.steps)), noise / size, 0.0, None, 0)
 
 
+def glance_at_precision(oracle: Oracle, *, seed: Seed = 0) -> Precision:
+    """What a few questions, each asked twice, tell: what numbers answers are, and if they differ.
+
+    Numbers of a short type, and short decimal ones, are looked at more closely, as what they are
+    worth has to be known. Those in double precision may be less exact than they look.
+    """
+    before = oracle.queries_used
+    found = _first_look(oracle, np.random.default_rng(seed))[0]
+    if found.kind != "float64" and found.kind != "noisy":
+        found = probe_precision(oracle, seed=seed)
+    return replace(found, queries=oracle.queries_used - before)
+
+
 def probe_precision(oracle: Oracle, *, seed: Seed = 0) -> Precision:
     """Find out how exact the answers of an oracle are, by a dozen questions or two.
 
@@ -114,11 +127,23 @@ def probe_precision(oracle: Oracle, *, seed: Seed = 0) -> Precision:
     """
     rng = np.random.default_rng(seed)
     before = oracle.queries_used
-    size = _token_size(oracle)
+    found, size = _first_look(oracle, rng)
+    if found.kind not in ("decimals", "digits", "noisy"):  # these hide the arithmetic
+        noise, along = _noise_along_line(oracle, found.kind, _token_size(oracle), rng)
+        # Answers that happen to be small along the line are no less exact for that.
+        relative = max(found.relative, noise / max(along, size))
+        coarse = found.kind == "float64" and relative > COARSE
+        found = replace(found, kind="coarse" if coarse else found.kind, relative=relative)
+    return replace(found, queries=oracle.queries_used - before)
+
+
+def _first_look(oracle: Oracle, rng: np.random.Generator) -> tuple[Precision, float]:
+    """What numbers the answers to a few short sequences are, asked twice; and their size."""
     numbers = oracle.readout.n_rows(TOKENS) * (oracle.out_dim or oracle.dim)
     n = min(MOST_PROBES, math.ceil(NUMBERS / numbers))
     # Tokens of many digits: exact arithmetic on short ones would look like a short float type.
-    X = oracle.center + size * rng.uniform(-0.5, 0.5, (n, TOKENS, oracle.dim))
+    shape = (n, TOKENS, oracle.dim)
+    X = oracle.center + _token_size(oracle) * rng.uniform(-0.5, 0.5, shape)
     Y, again = oracle.ask(X), oracle.ask(X)
     found = precision_of(np.concatenate([Y, again]))
     differs = _rms(again - Y) / math.sqrt(2.0)
@@ -126,13 +151,7 @@ def probe_precision(oracle: Oracle, *, seed: Seed = 0) -> Precision:
     printed = found.kind in ("decimals", "digits")  # so coarse that the arithmetic is hidden
     if differs > (typical if printed else RESTLESS * typical):
         found = replace(found, kind="noisy", relative=0.0, absolute=differs)
-    elif not printed:
-        noise, along = _noise_along_line(oracle, found.kind, size, rng)
-        # Answers that happen to be small along the line are no less exact for that.
-        relative = max(found.relative, noise / max(along, _rms(Y)))
-        coarse = found.kind == "float64" and relative > COARSE
-        found = replace(found, kind="coarse" if coarse else found.kind, relative=relative)
-    return replace(found, deterministic=differs == 0.0, queries=oracle.queries_used - before)
+    return replace(found, deterministic=differs == 0.0), _rms(Y)
 
 
 def _token_size(oracle: Oracle) -> float:

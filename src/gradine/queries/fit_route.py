@@ -1,0 +1,157 @@
+"""Learning by random questions and a fit, with hardly more rows than there are unknowns.
+
+Questions are ours to choose, and three choices make the fit easy. Tokens have the size at which
+logits are about a half: with sharper attention a fit to so few rows ends in local minima. All
+sequences have one length, so that all answers are in one fit; it is so long that a row, which tells
+at most m (k - 1) numbers of attention, tells as much of Theta as its d_out numbers can. And there
+are few of them at first: more are asked where the fit is not exact, does not predict a sequence
+that was kept away from it, or leaves directions open.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradine.exact.config import ExactConfig
+from gradine.exact.count import spare_heads
+from gradine.exact.heads import FitTask, fit_heads
+from gradine.exact.identify import identify
+from gradine.exact.results import HeadFit, Identified
+from gradine.exact.units import Units
+from gradine.exact.workshop import RunPhase
+from gradine.queries.frame import Frame
+from gradine.queries.noisy_route import FitAnswer, learn_noisy, named, spare_note
+from gradine.queries.oracle import Oracle
+from gradine.queries.precision import Precision, probe_precision
+from gradine.queries.query_config import QueryConfig
+from gradine.queries.questions import Plan, Questions, plans
+from gradine.queries.scout import Scouted, scout
+from gradine.status import NotLearned, Status
+
+__all__ = ["FitAnswer", "learn_fit"]
+
+Array = NDArray[np.float64]
+
+PREDICTS = 1e-4  # relative error on the sequence that no fit sees, up to which one is believed
+
+
+def learn_fit(
+    oracle: Oracle,
+    heads: int | None,
+    precision: Precision,
+    seed: int,
+    run: RunPhase,
+    config: QueryConfig,
+) -> FitAnswer:
+    """Learn all heads from random questions; ``config.exact.rank`` is their rank, if it is known.
+
+    `NotLearned` where that fails: the function is none of so many heads, or the budget is spent.
+    """
+    seen: Scouted = run("scout", Scouted, lambda: scout(oracle, precision, seed))
+    if not seen.sure and precision.kind == "float64":
+        # No gap: as many heads as outputs, or answers that are less exact than they look.
+        precision = probe_precision(oracle, seed=seed)
+        if precision.kind != "float64":
+            seen = run(named("scout", 1), Scouted, lambda: scout(oracle, precision, seed))
+    m = _first_heads(heads, seen)
+    if not _exact(precision, config.exact):
+        return learn_noisy(oracle, heads, m, precision, seed, run, config, seen)
+    logit = config.fit_logit if config.exact.rank is None else config.narrow_logit
+    questions = Questions(oracle, seen, m, logit, config.least_tokens, config, seed)
+    kept, strange = questions.kept(), 0
+    found: _Attempt | None = None
+    for attempt, plan in enumerate(plans(questions, m, heads is None)):
+        questions.ask(plan.rows)
+        found = _Attempt(questions, kept, plan, seed, run, attempt)
+        strange += found.determined and not found.predicts
+        if found.determined and (found.predicts or strange == 2):
+            # Twice the same heads, and a sequence they do not predict: the last check will tell.
+            return found.answer(precision, spare_note(heads, found.fit.heads))
+        if attempt == 0 and precision.kind == "float64":
+            # No exact fit: are the answers less exact than they look?
+            precision = probe_precision(oracle, seed=seed)
+            if not _exact(precision, config.exact):
+                return learn_noisy(oracle, heads, m, precision, seed, run, config, seen)
+    assert found is not None
+    if found.fit.exact and found.predicts:  # the function is known, and its heads are not
+        return found.answer(precision, "")
+    raise _gave_up(found, heads, seen)
+
+
+def _first_heads(heads: int | None, seen: Scouted) -> int:
+    if heads is None or (seen.sure and seen.heads < heads):
+        return seen.heads
+    return heads
+
+
+def _exact(precision: Precision, exact: ExactConfig) -> bool:
+    """Whether a right fit can be told from a wrong one by its residual alone."""
+    return precision.noise(1.0) <= 0.3 * exact.exact_residual
+
+
+def _gave_up(found: _Attempt, heads: int | None, seen: Scouted) -> NotLearned:
+    if heads is not None and seen.sure and seen.heads > heads:
+        detail = f"the answers show {seen.heads} heads; {heads} were asked for"
+    else:
+        detail = (
+            f"{found.fit.heads} heads leave a residual of {found.fit.residual:.2g} and an error of "
+            f"{found.fit.validation_error:.2g} on a sequence kept away"
+        )
+    return NotLearned(Status.NOT_REALIZABLE, detail)
+
+
+class _Attempt:
+    """A fit to all answers so far, and whether it is to be believed."""
+
+    def __init__(
+        self,
+        questions: Questions,
+        kept: tuple[Array, Array],
+        plan: Plan,
+        seed: int,
+        run: RunPhase,
+        again: int,
+    ) -> None:
+        oracle, config = questions.oracle, questions.config
+        heads, rank = plan.heads, plan.rank
+        self.frame = Frame(oracle.center, questions.size, plan.constant)
+        unit = 2.0 ** round(math.log2(float(np.sqrt(np.mean(questions.Y**2)))))
+        self.units = Units(None, unit, len(questions.X), "", False)
+        exact = replace(config.exact, starts=config.fit_starts, curve_points=0)
+        self.task = FitTask(
+            self.frame.coordinates(questions.X),
+            questions.Y / unit,
+            self.frame.coordinates(kept[0]),
+            kept[1] / unit,
+            oracle.dim,
+            exact,
+            seed + again,
+        )
+        self.fit: HeadFit = run(
+            named(f"fit_{heads}", again), HeadFit, lambda: fit_heads(self.task, heads, rank)
+        )
+        if self.fit.exact and (spare := spare_heads(self.fit)):
+            fewer: HeadFit = run(
+                named(f"fit_{heads - spare}", again),
+                HeadFit,
+                lambda: fit_heads(self.task, heads - spare, rank),
+            )
+            self.fit = fewer if fewer.exact else self.fit
+        self.predicts = self.fit.validation_error <= PREDICTS
+        self.identified: Identified | None = None
+        if self.fit.exact:
+            self.identified = run(
+                named("identify", again),
+                Identified,
+                lambda: identify(self.task, self.fit, self.units),
+            )
+        self.determined = self.identified is not None and self.identified.determined
+
+    def answer(self, precision: Precision, note: str) -> FitAnswer:
+        assert self.identified is not None
+        layer = self.frame.layer(self.fit.theta, self.units.w(self.fit.w))
+        return FitAnswer(layer, self.fit, self.identified, None, note, precision)

@@ -1,0 +1,228 @@
+"""The front door of learning by queries: ask, learn, and verify the answer on fresh questions."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradine.exact.heads import unknowns
+from gradine.exact.workshop import RunPhase
+from gradine.examples import ArrayExamples, survey
+from gradine.fit import Asking, Fit
+from gradine.layer import AttentionLayer
+from gradine.phases import Phases
+from gradine.progress import Listener
+from gradine.queries import Usage
+from gradine.queries.config import whole_number
+from gradine.queries.fit_route import learn_fit
+from gradine.queries.log import AnswerLog
+from gradine.queries.oracle import Oracle, as_oracle
+from gradine.queries.precision import Precision, glance_at_precision, probe_precision
+from gradine.queries.query_config import QueryConfig
+from gradine.queries.tokens import allowed_size
+from gradine.queries.verification import Budget, fresh_questions, verified
+from gradine.status import NotLearned, Status
+from gradine.verdict import Ended
+
+__all__ = ["ANSWERS", "METHODS", "QueryMethod", "learn_by_queries", "ways"]
+
+Array = NDArray[np.float64]
+QueryMethod = Literal["auto", "fit", "blocks", "scalar"]
+
+METHODS = ("auto", "fit", "blocks", "scalar")
+ANSWERS = "answers"  # folder of the answers in that of a run
+LIKELY_HEADS = 8  # by which `auto` judges what a fit would take, where heads are not told
+
+
+def learn_by_queries(
+    oracle: Any,
+    dim: int | None = None,
+    heads: int | Literal["auto"] = "auto",
+    max_queries: int | None = None,
+    *,
+    method: QueryMethod = "auto",
+    rank: int | None = None,
+    seed: int = 0,
+    config: QueryConfig | None = None,
+    listener: Listener | None = None,
+    records: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+) -> Fit:
+    """Learn the heads of an attention layer that can be asked.
+
+    ``oracle`` is an `Oracle`, or anything that `as_oracle` makes one of; ``dim`` is the number of
+    coordinates of a token, where the oracle does not tell. At most ``max_queries`` sequences are
+    sent. ``rank`` is that of every head, if it is known to be small. Answers are kept in the folder
+    ``records``, and with ``resume`` those of an earlier run are not asked again (an `Oracle` keeps
+    its own log). A run that does not succeed returns a `Fit` whose status says why; only what
+    makes no sense raises ``ValueError``.
+
+    >>> import gradine
+    >>> hidden = gradine.plant(heads=2, dim=8, seed=1)
+    >>> fit = learn_by_queries(hidden)
+    >>> fit.status.code, fit.heads, fit.asking.rows_used - fit.asking.verify_rows
+    ('learned', 2, 72)
+    """
+    began = time.perf_counter()
+    config = config or QueryConfig()
+    if rank is not None:
+        config = replace(config, exact=replace(config.exact, rank=rank))
+    source = _opened(oracle, dim, records, resume)
+    wanted = _check_request(source, heads, method, seed, config)
+    before, budget = source.usage, Budget(source, max_queries, config)
+    phases = Phases(listener or Listener(), budget.most or 0)
+    ended, precision = Ended(method, None, budget.hopeless), None
+    if ended.ending is None:
+        request = _Request(source, wanted, seed, config, phases.run)
+        with budget.without_verification():
+            ended, precision = _learn(request, ways(method, source, wanted, config))
+    learning = source.usage
+    X = fresh_questions(source, ended.layer, budget.verify, config, seed)
+    verdict, Y = verified(source, ended, precision, X, config, phases.run)
+    return Fit(
+        status=verdict.status,
+        detail=verdict.detail,
+        layer=ended.layer if verdict.status.learned else None,
+        certificate=verdict.certificate,
+        phases=phases.results,
+        theorem=None,
+        candidate=ended.layer,
+        heads=None if ended.layer is None else ended.layer.n_heads,
+        held_out_error=verdict.error,
+        examples_used=source.queries_used - before.queries_used,
+        seconds=time.perf_counter() - began,
+        seed=seed,
+        method=ended.method,
+        config=config,
+        survey=survey(ArrayExamples(X, Y)),
+        asking=_asking(before, learning, source.usage, precision, Y),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Request:
+    """What a learner is given."""
+
+    oracle: Oracle
+    heads: int | None
+    seed: int
+    config: QueryConfig
+    run: RunPhase
+
+
+def _opened(
+    oracle: Any, dim: int | None, records: str | os.PathLike[str] | None, resume: bool
+) -> Oracle:
+    if records is None or isinstance(oracle, Oracle):
+        return as_oracle(oracle, dim)
+    log = AnswerLog(Path(records) / ANSWERS, resume=resume)
+    return as_oracle(oracle, dim, log=log)
+
+
+def _check_request(
+    oracle: Oracle, heads: int | str, method: str, seed: int, config: QueryConfig
+) -> int | None:
+    """The number of heads, None for auto; ``ValueError`` for what cannot be asked."""
+    if method not in METHODS:
+        raise ValueError(f"method is {method!r}; expected {', '.join(map(repr, METHODS))}")
+    for name in ("confidence", "share"):
+        if not 0.0 < getattr(config, name) < 1.0:
+            raise ValueError(f"{name} is {getattr(config, name)}; expected between 0 and 1")
+    whole_number("seed", seed, 0)
+    rank = config.exact.rank
+    if rank is not None and not 1 <= rank <= oracle.dim:
+        raise ValueError(
+            f"rank is {rank}; expected between 1 and {oracle.dim}, the dimension of a token"
+        )
+    last = oracle.readout.rows == "last"
+    if method in ("fit", "blocks") and last:
+        raise ValueError(
+            f"method is {method!r}, and only the last row is visible; expected 'scalar' or 'auto'"
+        )
+    if method == "scalar" and not last:
+        raise ValueError("method is 'scalar'; expected an oracle with rows='last'")
+    allowed_size(oracle)
+    if heads == "auto":
+        return None
+    return whole_number("heads", heads, 1)
+
+
+def ways(method: str, oracle: Oracle, heads: int | None, config: QueryConfig) -> tuple[str, ...]:
+    """The learners to try in turn."""
+    if method != "auto":
+        return (method,)
+    if oracle.readout.rows == "last":
+        return ("scalar",)
+    d = oracle.dim
+    numbers = unknowns(heads or LIKELY_HEADS, d, d, oracle.out_dim or d, config.exact.rank)
+    return ("fit",) if numbers <= config.affordable else ("blocks",)
+
+
+def _learn(request: _Request, ways: tuple[str, ...]) -> tuple[Ended, Precision | None]:
+    """The answer of the first learner that has one, and how exact answers were found to be."""
+    ended, precision = Ended(ways[0], None), None
+    for way in ways:
+        try:
+            look = glance_at_precision if way == "fit" else probe_precision
+            precision = precision or look(request.oracle, seed=request.seed)
+            ended, precision = WAYS[way](request, precision)
+        except NotLearned as stopped:
+            ended = Ended(way, None, stopped)
+            if stopped.status is not Status.NOT_REALIZABLE:
+                break
+            continue
+        break
+    return ended, precision
+
+
+def _by_fit(request: _Request, precision: Precision) -> tuple[Ended, Precision]:
+    answer = learn_fit(
+        request.oracle, request.heads, precision, request.seed, request.run, request.config
+    )
+    ended = Ended("fit", answer.layer, answer.ending, answer.identified, answer.fitted, answer.note)
+    return ended, answer.precision
+
+
+def _by_design(name: str) -> Callable[[_Request, Precision], tuple[Ended, Precision]]:
+    """A learner of a module of its own, which is loaded when it is needed."""
+
+    def learn(request: _Request, precision: Precision) -> tuple[Ended, Precision]:
+        learner = getattr(importlib.import_module(f"gradine.queries.{name}"), f"learn_{name}")
+        layer: AttentionLayer = learner(
+            request.oracle, request.heads, precision, request.seed, request.run
+        )
+        return Ended(name, layer), precision
+
+    return learn
+
+
+WAYS: dict[str, Callable[[_Request, Precision], tuple[Ended, Precision]]] = {
+    "fit": _by_fit,
+    "blocks": _by_design("blocks"),
+    "scalar": _by_design("scalar"),
+}
+
+
+def _asking(
+    before: Usage, learning: Usage, after: Usage, precision: Precision | None, Y: Array
+) -> Asking:
+    size = float(np.sqrt(np.mean(Y**2)))
+    noise = 0.0 if precision is None else precision.noise(size or 1.0) / (size or 1.0)
+    return Asking(
+        queries_used=after.queries_used - before.queries_used,
+        rows_used=after.rows_used - before.rows_used,
+        verify_queries=after.queries_used - learning.queries_used,
+        verify_rows=after.rows_used - learning.rows_used,
+        failures=after.failures - before.failures,
+        seconds=after.seconds - before.seconds,
+        precision="" if precision is None else precision.kind,
+        noise=noise,
+    )
