@@ -18,6 +18,17 @@ from gradine.status import Status
 __all__ = ["Asking", "Fit", "LearnConfig", "figures_of"]
 
 
+#: What endings say of examples, said of queries; in this order.
+IN_QUERIES = {
+    "noise of the labels": "noise of the answers",
+    "the labels come from": "it is",
+    "give more examples": "allow more queries",
+    "or more examples": "or allow more queries",
+    "give examples": "ask for answers",
+    "examples": "queries",
+}
+
+
 @dataclass(frozen=True)
 class LearnConfig:
     """Settings of a run; those of the learners are in ``sculpt`` and ``exact``."""
@@ -107,7 +118,21 @@ class Fit:
     def reason(self) -> str:
         """Why the run ended as it did, in one line."""
         where = "" if self.learned else f"phase {self.status.phase}: "
-        return where + self.status.message + (f" ({self.detail})" if self.detail else "")
+        message = self._in_words(self.status.message)
+        return where + message + (f" ({self.detail})" if self.detail else "")
+
+    @property
+    def help(self) -> str:
+        """What to try, where it was not all that could be wished."""
+        return self._in_words(self.status.help)
+
+    def _in_words(self, text: str) -> str:
+        """Where a layer was asked, its answers are the examples."""
+        if self.asking is None:
+            return text
+        for words, other in IN_QUERIES.items():
+            text = text.replace(words, other)
+        return text
 
     def to_dict(self) -> dict[str, Any]:
         """What result.json holds, but for the versions."""
@@ -115,7 +140,7 @@ class Fit:
             "status": self.status.code,
             "phase": self.status.phase,
             "reason": self.reason,
-            "help": self.status.help,
+            "help": self.help,
             "heads": self.heads,
             "certificate": None if self.certificate is None else self.certificate.to_dict(),
             "held_out_error": self.held_out_error,

@@ -6,7 +6,7 @@ import importlib
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gradine.exact.heads import unknowns
 from gradine.exact.workshop import RunPhase
-from gradine.examples import ArrayExamples, survey
+from gradine.examples import ArrayExamples, Survey, survey
 from gradine.fit import Asking, Fit
 from gradine.layer import AttentionLayer
 from gradine.phases import Phases
@@ -32,7 +32,15 @@ from gradine.queries.verification import Budget, fresh_questions, verified
 from gradine.status import NotLearned, Status
 from gradine.verdict import Ended
 
-__all__ = ["ANSWERS", "METHODS", "QueryMethod", "learn_by_queries", "ways"]
+__all__ = [
+    "ANSWERS",
+    "METHODS",
+    "QueryMethod",
+    "answer_log",
+    "check_query",
+    "learn_by_queries",
+    "ways",
+]
 
 Array = NDArray[np.float64]
 QueryMethod = Literal["auto", "fit", "blocks", "scalar"]
@@ -75,8 +83,11 @@ def learn_by_queries(
     config = config or QueryConfig()
     if rank is not None:
         config = replace(config, exact=replace(config.exact, rank=rank))
-    source = _opened(oracle, dim, records, resume)
-    wanted = _check_request(source, heads, method, seed, config)
+    log = None
+    if records is not None and not isinstance(oracle, Oracle):
+        log = answer_log(records, resume, heads, method, seed, config)
+    source = as_oracle(oracle, dim, log=log)
+    wanted = check_query(source, heads, method, seed, config)
     before, budget = source.usage, Budget(source, max_queries, config)
     phases = Phases(listener or Listener(), budget.most or 0)
     ended, precision = Ended(method, None, budget.hopeless), None
@@ -102,7 +113,7 @@ def learn_by_queries(
         seed=seed,
         method=ended.method,
         config=config,
-        survey=survey(ArrayExamples(X, Y)),
+        survey=_survey(X, Y),
         asking=_asking(before, learning, source.usage, precision, Y),
     )
 
@@ -118,16 +129,26 @@ class _Request:
     run: RunPhase
 
 
-def _opened(
-    oracle: Any, dim: int | None, records: str | os.PathLike[str] | None, resume: bool
-) -> Oracle:
-    if records is None or isinstance(oracle, Oracle):
-        return as_oracle(oracle, dim)
-    log = AnswerLog(Path(records) / ANSWERS, resume=resume)
-    return as_oracle(oracle, dim, log=log)
+def answer_log(
+    records: str | os.PathLike[str],
+    resume: bool,
+    heads: int | str,
+    method: str,
+    seed: int,
+    config: QueryConfig,
+) -> AnswerLog:
+    """The answers of one run in its folder; those of a run with other settings are refused.
+
+    Phases leave no records beside them: one that asked, and was not run again, would leave the
+    log out of step. What took time is the asking.
+    """
+    from gradine import __version__
+
+    run = [str(heads), method, seed, asdict(config), __version__]
+    return AnswerLog(Path(records) / ANSWERS, resume=resume, run=run)
 
 
-def _check_request(
+def check_query(
     oracle: Oracle, heads: int | str, method: str, seed: int, config: QueryConfig
 ) -> int | None:
     """The number of heads, None for auto; ``ValueError`` for what cannot be asked."""
@@ -209,6 +230,11 @@ WAYS: dict[str, Callable[[_Request, Precision], tuple[Ended, Precision]]] = {
     "blocks": _by_design("blocks"),
     "scalar": _by_design("scalar"),
 }
+
+
+def _survey(X: Array, Y: Array) -> Survey:
+    """What the last questions look like; where one row is visible, it stands for all."""
+    return survey(ArrayExamples(X, np.broadcast_to(Y, (*X.shape[:2], Y.shape[2]))))
 
 
 def _asking(

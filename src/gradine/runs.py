@@ -17,6 +17,8 @@ from gradine.files import OutputError, write_json
 from gradine.learn import Fit
 from gradine.phases import RECORD_PATTERN, RECORDS
 from gradine.progress import Listener
+from gradine.queries.log import AnswerLog
+from gradine.query import ANSWERS as LOG
 
 __all__ = [
     "LAYER",
@@ -95,7 +97,7 @@ def check_free(folder: PathLike, resume: bool, overwrite: bool) -> None:
     if overwrite:
         return
     target = Path(folder)
-    if (target / RESULT).exists() or _records(target):
+    if (target / RESULT).exists() or _records(target) or AnswerLog.held(target / LOG):
         if not resume:
             raise ValueError(
                 f"{folder}: holds an earlier run; "
@@ -114,6 +116,8 @@ def clear_run(folder: PathLike, *, keep_records: bool = False) -> None:
     stale = [target / name for name in ANSWERS]
     for path in stale if keep_records else [*stale, *_records(target)]:
         path.unlink(missing_ok=True)
+    if not keep_records:
+        AnswerLog.clear(target / LOG)
 
 
 @contextmanager
@@ -123,7 +127,8 @@ def output_folder(folder: PathLike) -> Iterator[Path]:
     A run may take hours: that its answer cannot be written must show before, not after.
     """
     target = Path(folder)
-    made = [path for path in (target / RECORDS, target, *target.parents) if not path.exists()]
+    inside = (target / RECORDS, target / LOG)
+    made = [path for path in (*inside, target, *target.parents) if not path.exists()]
     try:
         try:
             target.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gradine import __version__
-from gradine.cli import compare, demo, extract, learn, plant, sample
+from gradine.cli import compare, demo, extract, learn, plant, query, sample
 from gradine.cli.console import BAD_INPUT, STOPPED, Ending, one_line, tell_error
 
 __all__ = ["app", "main"]
@@ -23,6 +23,7 @@ STORY = (
     extract.extract,
     sample.sample,
     learn.learn,
+    query.query,
     compare.compare,
     demo.demo,
 )
@@ -46,8 +47,8 @@ def gradine(
     """Learn a multi-head attention layer from examples, and verify what was learned.
 
     The story in order: plant a layer or extract one from a trained model, sample examples from
-    it, learn it back from the examples alone, compare what was learned with the truth. The demo
-    plants, samples, learns, compares and writes a report.
+    it, learn it back from the examples alone, or by asking it, compare what was learned with the
+    truth. The demo plants, samples, learns, compares and writes a report.
 
     Exit codes: 0 learned and verified, 2 bad input or usage, 3 not learned (result.json says why).
     """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from gradine.cli.console import STOPPED, Ending
-from gradine.cli.options import AsJson, Seed
+from gradine.cli.options import AsJson, Seed, number_of_heads
 from gradine.cli.run import Request, ending_of, print_outcome, run
 from gradine.layer import AttentionLayer
 
@@ -81,7 +81,7 @@ def learn(
     request = Request(
         data=data,
         out=out,
-        heads=_number_of_heads(heads),
+        heads=number_of_heads(heads),
         method=method.value,
         seed=seed,
         resume=resume,
@@ -100,12 +100,3 @@ def learn(
     print_outcome(outcome, as_json)
     if not outcome.fit.learned:
         raise ending_of(outcome)
-
-
-def _number_of_heads(text: str) -> int | Literal["auto"]:
-    if text == "auto":
-        return "auto"
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"heads is {text!r}; expected 'auto' or a whole number") from None

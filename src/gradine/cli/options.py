@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-__all__ = ["AsJson", "Inputs", "InputsOption", "Seed"]
+__all__ = ["AsJson", "Inputs", "InputsOption", "Seed", "number_of_heads"]
 
 
 class Inputs(StrEnum):
@@ -26,3 +26,13 @@ Seed = Annotated[
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")
 ]
+
+
+def number_of_heads(text: str) -> int | Literal["auto"]:
+    """What was given as --heads."""
+    if text == "auto":
+        return "auto"
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"heads is {text!r}; expected 'auto' or a whole number") from None

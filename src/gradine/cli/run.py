@@ -1,10 +1,13 @@
-"""One run with its folder and its report: what `learn` and `demo` have in common."""
+"""One run with its folder and its report: what `learn`, `query` and `demo` have in common."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gradine.cli.console import NOT_LEARNED, Ending, one_line, print_json, tell
 from gradine.cli.show import PhaseDisplay
@@ -26,7 +29,15 @@ from gradine.score import Match, compare
 from gradine.sculpt.config import SculptConfig
 from gradine.status import Status
 
-__all__ = ["Outcome", "Request", "ending_of", "print_outcome", "run", "what_in_words"]
+__all__ = [
+    "Outcome",
+    "Request",
+    "ending_of",
+    "finish",
+    "print_outcome",
+    "run",
+    "what_in_words",
+]
 
 CURVE_POINTS = 6  # of the report's error against examples
 
@@ -83,16 +94,28 @@ def run(request: Request) -> Outcome:
     check_free(request.out, request.resume, request.overwrite)
     with output_folder(request.out) as folder:
         fit = _learn(request, config, examples)
-        result = write_run(folder, fit, {"data": request.data.name})
-        match = None
-        if request.truth is not None and fit.layer is not None:
-            kind = "boolean" if fit.survey.boolean else "gaussian"
-            match = compare(fit.layer, request.truth, seq_len=examples.seq_len, kind=kind)
-        written = [LAYER] if fit.learned else []
-        written.append(RESULT)
-        if request.report and _write_report(request, examples, fit, match):
-            written.append(REPORT)
-    return Outcome(fit, match, result, request.out, tuple(written))
+        example = examples.block(0, 1)[0][0] if request.report else None
+        return finish(folder, fit, {"data": request.data.name}, request.truth, example)
+
+
+def finish(
+    folder: Path,
+    fit: Fit,
+    extra: dict[str, Any],
+    truth: AttentionLayer | None,
+    example: NDArray[np.float64] | None,
+) -> Outcome:
+    """Write what a run came to; a report only with an example to show in it."""
+    result = write_run(folder, fit, extra)
+    match = None
+    if truth is not None and fit.layer is not None:
+        kind = "boolean" if fit.survey.boolean else "gaussian"
+        match = compare(fit.layer, truth, seq_len=fit.survey.seq_len, kind=kind)
+    written = [LAYER] if fit.learned else []
+    written.append(RESULT)
+    if example is not None and _write_report(folder, fit, truth, example, match):
+        written.append(REPORT)
+    return Outcome(fit, match, result, folder, tuple(written))
 
 
 def _check_truth(truth: AttentionLayer | None, examples: Examples) -> None:
@@ -128,13 +151,18 @@ def _learn(request: Request, config: LearnConfig, examples: Examples) -> Fit:
             raise ValueError(f"{examples.name}: {error}") from error
 
 
-def _write_report(request: Request, examples: Examples, fit: Fit, match: Match | None) -> bool:
+def _write_report(
+    folder: Path,
+    fit: Fit,
+    truth: AttentionLayer | None,
+    example: NDArray[np.float64],
+    match: Match | None,
+) -> bool:
     """Write report.html; whether it could be drawn does not change what was learned."""
     from gradine.report import write_report  # here: plots load slowly
 
-    X, _ = examples.block(0, 1)
     try:
-        write_report(request.out / REPORT, fit, truth=request.truth, example=X[0], match=match)
+        write_report(folder / REPORT, fit, truth=truth, example=example, match=match)
     except ValueError as error:
         tell(f"{REPORT} was left out: {one_line(error)}")
         return False
@@ -148,14 +176,23 @@ def print_outcome(outcome: Outcome, as_json: bool) -> None:
         return
     fit = outcome.fit
     if fit.certificate is not None:
-        print(
-            f"learned {what_in_words(fit)} from {fit.examples_used} examples in {fit.seconds:.1f} s"
-        )
+        print(f"learned {what_in_words(fit)} {_cost_in_words(fit)} in {fit.seconds:.1f} s")
         if fit.detail:
             kind = "up to noise" if fit.status is Status.LEARNED_UP_TO_NOISE else "note"
             print(f"{kind}: {fit.detail}")
         print(f"certificate: {fit.certificate.sentence()}")
     print(f"written to {outcome.out}: {', '.join(outcome.written)}")
+
+
+def _cost_in_words(fit: Fit) -> str:
+    asking = fit.asking
+    if asking is None:
+        return f"from {fit.examples_used} examples"
+    learning = asking.queries_used - asking.verify_queries
+    return (
+        f"by {asking.queries_used} queries ({learning} to learn, {asking.verify_queries} to "
+        f"verify; {asking.rows_used} rows)"
+    )
 
 
 def what_in_words(fit: Fit) -> str:
@@ -172,4 +209,4 @@ def heads_in_words(fit: Fit) -> str:
 def ending_of(outcome: Outcome) -> Ending:
     """How a run that did not learn ends: phase, reason and help in one line."""
     fit = outcome.fit
-    return Ending(NOT_LEARNED, f"not learned: {fit.reason}; {fit.status.help}")
+    return Ending(NOT_LEARNED, f"not learned: {fit.reason}; {fit.help}")

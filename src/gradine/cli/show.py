@@ -31,6 +31,8 @@ TELLING = {
     "refine": ("residual", "validation_error", "examples"),
     "identify": ("noise", "condition"),
     "curve": ("examples", "errors"),
+    "scout": ("heads", "logit", "rows"),
+    "verify": ("queries", "error"),
 }
 #: Figures that are lists, step by step: the last one is what was reached.
 STEPS = {"losses": "loss", "errors": "held-out error", "examples": "examples"}
@@ -105,7 +107,7 @@ class PhaseDisplay(Listener):
 
     def examples_seen(self, seen: int) -> None:
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=seen, total=self._total)
+            self._bar.update(self._bar.task_ids[0], completed=seen, total=self._total or None)
 
     def phase_ended(self, name: str, figures: dict[str, Any], recalled: bool) -> None:
         self._remove_bar()

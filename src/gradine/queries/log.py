@@ -77,6 +77,11 @@ class AnswerLog:
         self._held = len(names)
 
     @staticmethod
+    def held(folder: str | os.PathLike[str]) -> int:
+        """Batches of answers in a folder."""
+        return len(_batches(Path(folder)))
+
+    @staticmethod
     def clear(folder: str | os.PathLike[str]) -> None:
         """Remove the answers in a folder, and nothing else that is in it."""
         target = Path(folder)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.exact.results import Curve, HeadFit, Spectrum
+from gradine.exact.results import Curve, HeadFit
 from gradine.report.draw import FOUND, GROUND, OTHER, THIRD, number, panel, scientific
 from gradine.report.parts import heads_in_words
 
@@ -20,8 +20,19 @@ SMALLEST = 1e-16  # what is zero is drawn here: a logarithm has no zero
 MOST_NAMED = 8  # curves up to which each bears its number of heads
 
 
-def moments(seen: Spectrum) -> str:
-    """Singular values of the moments as stems, the noise edge, and the gap after the heads."""
+class Counted(Protocol):
+    """Singular values that count heads."""
+
+    @property
+    def values(self) -> Array: ...
+    @property
+    def edge(self) -> float: ...
+    @property
+    def heads(self) -> int: ...
+
+
+def moments(seen: Counted, name: str = "moments", of: str = "the moments") -> str:
+    """Singular values as stems, the noise edge, and the gap after the heads."""
     heights, heads = np.maximum(seen.values, SMALLEST), seen.heads
     places = np.arange(1, len(heights) + 1)
     edge = max(seen.edge, SMALLEST)
@@ -42,8 +53,8 @@ def moments(seen: Spectrum) -> str:
         ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, fontsize=8)
 
     words = ", ".join(number(float(value)) for value in seen.values)
-    label = f"Singular values of the moments, noise edge {number(seen.edge)}: {words}"
-    return panel("moments", label, draw)
+    label = f"Singular values of {of}, noise edge {number(seen.edge)}: {words}"
+    return panel(name, label, draw)
 
 
 def _stems(

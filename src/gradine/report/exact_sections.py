@@ -86,12 +86,12 @@ def fits(story: Story) -> str:
         listing = {
             "heads": number(answer.heads),
             "rank of a head": rank,
-            "examples fitted": number(answer.examples),
+            f"{story.word} fitted": number(answer.examples),
             "equations for each unknown": number(float(answer.equations)),
             "residual": number(answer.residual),
             "held-out error": number(answer.validation_error),
         }
-    believed = story.fit.learned and story.fit.method == "exact"
+    believed = story.fit.learned and story.fitted
     picture = pictures.fits(found, answer, "the answer" if believed else "last candidate")
     content = panels(picture, facts(listing) if listing else "")
     content += f'<div class="starts">{table(head, rows)}</div>'
@@ -149,7 +149,7 @@ def determined(story: Story) -> str:
         "bar is how far noise of the labels moves a head (relative standard error)"
     )
     beside = (
-        story.match is not None and story.fit.method == "exact" and story.learned is not None
+        story.match is not None and story.fitted and story.learned is not None
     ) and story.learned.n_heads == len(known.theta_bars)
     text += _meaning(story, beside)
     listing = {
@@ -160,13 +160,13 @@ def determined(story: Story) -> str:
     bars = _bars_with_errors(story, known) if beside else _bars(known)
     side = facts(listing) + bars
     picture = pictures.jacobian(known.singular_values) if len(known.singular_values) else ""
-    return section("determined", "What the examples determine", text, panels(picture, side))
+    return section("determined", f"What the {story.word} determine", text, panels(picture, side))
 
 
 def _meaning(story: Story, beside: bool) -> str:
     """What the bars are worth in this run; ``beside``: true errors stand beside them."""
     answer, status = story.answer, story.fit.status
-    if story.fit.method != "exact" or status in (Status.NOT_REALIZABLE, Status.NOT_VERIFIED):
+    if not story.fitted or status in (Status.NOT_REALIZABLE, Status.NOT_VERIFIED):
         return (
             ". This answer was not believed: what it leaves is no noise, and bars that take it for "
             "noise say too little."

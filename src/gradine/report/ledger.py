@@ -52,7 +52,8 @@ def ledger(story: Story) -> str:
     rows = []
     for name, result in fit.phases.items():
         figures = figures_of(result)
-        examples, seconds = figures.get("examples"), figures.get("seconds")
+        examples, seconds = figures.get("examples", figures.get("queries")), figures.get("seconds")
+        examples = examples if name != "span" else None  # its queries are of another kind
         examples = examples[-1] if isinstance(examples, list) else examples  # ever more of them
         rows.append(
             [
@@ -63,7 +64,7 @@ def ledger(story: Story) -> str:
             ]
         )
     rows.append(["learning", number(fit.examples_used), f"{fit.seconds:.2f}", ""])
-    head = ["phase", "examples", "seconds", "key figures"]
+    head = ["phase", story.word, "seconds", "key figures"]
     settings = {"method": fit.method, "seed": str(fit.seed), "inputs": fit.survey.kind}
     settings |= _flat(asdict(fit.config))
     content = (
@@ -72,8 +73,10 @@ def ledger(story: Story) -> str:
         f"<details><summary>Versions</summary>{facts(_versions())}</details>"
     )
     text = "Learning is the sum of the phases, the first pass over the data and the check"
+    if fit.asking is not None:
+        text = "Learning is the sum of the phases, and of looking at how exact the answers are"
     text += "; the curve is for this page alone." if "curve" in fit.phases else "."
-    return section("ledger", "Time, examples and settings", text, content)
+    return section("ledger", f"Time, {story.word} and settings", text, content)
 
 
 def _key_figures(phase: str, figures: dict[str, Any]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradine.report import exact_sections, heads, ledger, sections
+from gradine.report import asking, exact_sections, heads, ledger, sections
 from gradine.report.story import Story
 from gradine.report.style import STYLE
 from gradine.report.verdict import verdict, word_of
@@ -26,6 +26,7 @@ def page(story: Story) -> str:
     word = word_of(story).lower()
     parts = [
         verdict(story),
+        *(() if story.fit.asking is None else asking.asking(story)),
         *(_exact(story) if story.exact_ran else ()),
         *(_sculpt(story) if story.sculpt_ran else ()),
         heads.heads(story),
@@ -61,6 +62,11 @@ def _sculpt(story: Story) -> list[str]:
 
 def _subject(story: Story) -> str:
     seen = story.fit.survey
+    if story.fit.asking is not None:
+        return (
+            "An attention layer learned by asking it: tokens with "
+            f"{len(seen.x_mean)} coordinates, {len(seen.y_mean)} outputs a token."
+        )
     return (
         f"An attention layer {'carved out of' if story.fit.method == 'sculpt' else 'learned from'} "
         "examples: sequences of "

@@ -127,15 +127,17 @@ def certificate(story: Story) -> str:
     """The certificate."""
     title, proven = "The certificate", story.fit.certificate
     if proven is None:
+        made = "made the examples" if story.fit.asking is None else "answered"
         text = (
             "There is no certificate: nothing was learned that could be proven. No layer of this "
-            "run should be used as if it were the one that made the examples."
+            f"run should be used as if it were the one that {made}."
         )
         return section("certificate", title, text, "", reached=True)
     text = (
         f"{proven.sentence().capitalize()}. The curve holds as a whole and may be read anywhere: "
-        "at most the share p of all inputs has a relative error above eps. It rests on examples "
-        "that took no part in fitting; the floor on the right is all that their number can prove, "
+        "at most the share p of all inputs has a relative error above eps. It rests on "
+        f"{story.word} that took no part in fitting; the floor on the right is all that their "
+        "number can prove, "
     )
     if story.fit.status is Status.LEARNED_UP_TO_NOISE:
         text += (
@@ -147,7 +149,7 @@ def certificate(story: Story) -> str:
         text += "and a curve that comes down only far to the right would mean an inexact answer."
     listing = {
         "confidence": f"{proven.confidence:.1%}",
-        "held-out examples": number(proven.examples),
+        f"held-out {story.word}": number(proven.examples),
         "median relative error": number(proven.median_error),
         "largest relative error": number(proven.largest_error),
     }

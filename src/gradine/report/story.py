@@ -109,14 +109,24 @@ class Story:
         return (self.fit.phases[carved[-1][0]].spectrum, 0) if carved else None
 
     @property
+    def fitted(self) -> bool:
+        """Whether the exact learner gave the answer, if there is one: of examples or of queries."""
+        return self.fit.method in ("exact", "fit")
+
+    @property
+    def word(self) -> str:
+        """What was learned from."""
+        return "examples" if self.fit.asking is None else "queries"
+
+    @property
     def exact_ran(self) -> bool:
         """Whether the exact learner took part, with an answer or without."""
-        return self.fit.method == "exact" or self.known is not None
+        return self.fitted or self.known is not None
 
     @property
     def sculpt_ran(self) -> bool:
         """Whether the six phases took part; they may have stopped before the first ended."""
-        return self.fit.method != "exact" or "crude_sum" in self.fit.phases
+        return self.fit.method == "sculpt" or "crude_sum" in self.fit.phases
 
     @property
     def known(self) -> Identified | None:
@@ -142,6 +152,9 @@ class Story:
         if known is None:
             return None
         heads, fits = len(known.theta_bars), self.fits
+        if self.fit.method == "fit":  # where a fit came again, with more answers, the last counts
+            found = [it for it in self.fit.phases.values() if isinstance(it, HeadFit)]
+            return next((fit for fit in reversed(found) if fit.heads == heads), None)
         ways = (
             fits.get(name)
             for name in (f"refine_{heads}", "refine", f"ripe_{heads}", f"fit_{heads}")

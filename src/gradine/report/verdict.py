@@ -13,11 +13,13 @@ __all__ = ["verdict", "word_of"]
 
 #: The stations of each learner: what a run calls them, and what a reader is told.
 EXACT = {
+    "scout": "first look",
     "spectrum": "moments",
     "mixing": "mixing",
     "fit": "fit",
     "refine": "refine",
     "identify": "error bars",
+    "ask": "ask",  # shown only where a run stopped for want of an answer
     "verify": "verify",
 }
 SCULPT = {
@@ -42,15 +44,18 @@ def verdict(story: Story) -> str:
     lines = [f"<p>{escape(reason)}.</p>"]
     if fit.certificate is not None:
         sentence = fit.certificate.sentence()
-        noisy = "; held-out labels have noise themselves, which counts as error here"
+        labels = "labels" if fit.asking is None else "answers"
+        noisy = f"; held-out {labels} have noise themselves, which counts as error here"
         sentence += noisy if fit.status is Status.LEARNED_UP_TO_NOISE else ""
         lines.append(f"<p>{escape(sentence[:1].upper() + sentence[1:])}.</p>")
-    if fit.status.help:
-        lines.append(f"<p><strong>What may help:</strong> {escape(fit.status.help)}.</p>")
+    if fit.help:
+        lines.append(f"<p><strong>What may help:</strong> {escape(fit.help)}.</p>")
     shown = {_heads_label(story): number(fit.heads)}
     if fit.held_out_error is not None:
         shown["held-out error (median)"] = number(fit.held_out_error)
-    shown["examples"] = number(fit.examples_used)
+    shown[story.word] = number(fit.examples_used)
+    if fit.asking is not None:
+        shown["rows of answers"] = number(fit.asking.rows_used)
     shown["seconds"] = f"{fit.seconds:.1f}"
     if story.match is not None and len(story.match.theta_error):
         shown["error of Theta, of W (worst head)"] = (
@@ -59,7 +64,8 @@ def verdict(story: Story) -> str:
         )
     known = story.known if fit.status in NOISY else None
     if known is not None:
-        shown["noise of the labels"] = number(known.noise)
+        noise_of = "labels" if fit.asking is None else "answers"
+        shown[f"noise of the {noise_of}"] = number(known.noise)
         shown["error bar of Theta, of W (worst head)"] = (
             f"{number(float(known.theta_bars.max()))}, {number(float(known.w_bars.max()))}"
         )
@@ -87,7 +93,7 @@ def _heads_label(story: Story) -> str:
     """What the number of heads is worth."""
     if story.function_only:
         return "heads (not determined)"
-    candidate = story.fit.method == "exact" and not story.fit.learned
+    candidate = story.fit.method != "sculpt" and not story.fit.learned
     return "heads (not believed)" if candidate else "heads"
 
 
@@ -98,6 +104,8 @@ def _ways(story: Story) -> str:
         ways.append(("exact", _stations(story, EXACT, _exact_halt(story))))
     if story.sculpt_ran:
         ways.append(("sculpt", _stations(story, SCULPT, _sculpt_halt(story))))
+    if not ways:  # a design: it names its own phases
+        ways.append((story.fit.method, _stations(story, _own_stations(story), _halt(story))))
     return "".join(
         f'<ol class="way" aria-label="phases of the run{"" if len(ways) == 1 else f", {name}"}">'
         f"{'' if len(ways) == 1 else f'<li class=learner>{name}</li>'}{items}</ol>"
@@ -129,11 +137,22 @@ def _passed(story: Story, name: str) -> bool:
     return name == "verify" or (name == "fit" and bool(story.fits))
 
 
+def _own_stations(story: Story) -> dict[str, str]:
+    names = [name for name in story.fit.phases if name != "verify"]
+    halt = _halt(story)
+    names += [] if halt is None or halt in (*names, "verify") else [halt]
+    return {name: name.replace("_", " ") for name in (*names, "verify")}
+
+
+def _halt(story: Story) -> str | None:
+    return None if story.fit.learned else story.fit.status.phase
+
+
 def _exact_halt(story: Story) -> str | None:
     """The station where the exact learner stopped; None if its answer was verified."""
     fit, answer = story.fit, story.answer
-    if fit.method == "exact":
-        return None if fit.learned else fit.status.phase
+    if story.fitted:
+        return _halt(story)
     # The other learner gave the answer: this one was refused by its own check, or by the last one.
     believed = "refine" in fit.phases or (answer is not None and answer.exact)
     return "verify" if believed else "fit"

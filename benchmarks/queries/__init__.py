@@ -1,0 +1,1 @@
+"""What learning by queries reaches and what it costs: `python -m benchmarks.queries`."""
