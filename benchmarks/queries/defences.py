@@ -93,9 +93,9 @@ def page(content: Record) -> str:
     lines = [_line(row["defence"], row["runs"]) for row in content["rows"]]
     return (
         f"{markdown(header, lines)}\n\n"
-        f"{HEADS} heads, dim {DIM}, scale {SCALE:g}; medians of {SEEDS} layers. Errors are relative "
-        "RMS errors on fresh standard Gaussian sequences of 4 tokens, against the layer itself: of "
-        "the veiled answers, and of what was recovered from them (verified or not)."
+        f"{HEADS} heads, dim {DIM}, scale {SCALE:g}; medians of {SEEDS} layers. Errors are "
+        "relative RMS errors on fresh standard Gaussian sequences of 4 tokens, against the layer "
+        "itself: of the veiled answers, and of what was recovered from them (verified or not)."
     )
 
 

@@ -102,6 +102,13 @@ def test_spare_heads_are_said():
     assert fit.detail.startswith("2 of 3 heads suffice: heads with equal Theta are one")
 
 
+def test_projections_that_cancel():
+    layer = plant(2, 8, seed=2)
+    truth = AttentionLayer(layer.theta, np.stack([layer.w[0], -layer.w[0]]))
+    fit = learn_by_queries(truth)
+    assert fit.learned and compare(fit.layer, truth).theta_error.max() < 1e-9
+
+
 def test_too_few_heads_are_noticed():
     fit = learn_by_queries(plant(3, 8, seed=2), heads=2)
     assert fit.status is Status.NOT_REALIZABLE and fit.layer is None and fit.certificate is None

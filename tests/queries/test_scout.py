@@ -70,6 +70,15 @@ def test_rounded_answers_are_asked_with_larger_steps(defence):
     assert seen.heads == 2
 
 
+@pytest.mark.parametrize("scale", [0.05, 2.0, 20.0])
+def test_projections_that_cancel_are_no_sharp_heads(scale):
+    layer = gradine.plant(3, 10, scale, seed=3)
+    w = np.stack([*layer.w[:2], 1e-6 * layer.w[2] - layer.w[0] - layer.w[1]])
+    seen = scout(as_oracle(AttentionLayer(layer.theta, w)), EXACT, seed=0)
+    assert seen.heads in (2, 3)  # the a W_h are nearly dependent, too
+    assert 0.2 < seen.logit / scale < 5.0
+
+
 def test_a_layer_that_says_nothing():
     silent = AttentionLayer(np.zeros((1, 4, 4)), np.zeros((1, 4, 4)))
     with pytest.raises(NotLearned) as stopped:

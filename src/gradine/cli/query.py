@@ -100,6 +100,9 @@ def query(
     one_at_a_time: Annotated[
         bool, typer.Option("--one-at-a-time", help="The function takes one sequence (k, d).")
     ] = False,
+    retries: Annotated[
+        int, typer.Option("--retries", help="Calls in a row that may bring nothing new.")
+    ] = OracleConfig.retries,
     seed: Seed = 0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in the folder; ask nothing again.")
@@ -144,7 +147,7 @@ def query(
             "rows": None if rows is Rows.all else rows.value,
             "output": output,
             "limit": _limit(box, ball),
-            "config": OracleConfig(one_at_a_time=one_at_a_time),
+            "config": OracleConfig(one_at_a_time=one_at_a_time, retries=retries),
         },
     )
     try:
