@@ -24,7 +24,7 @@ Record = dict[str, Any]
 TITLE = "Which questions: fits at 1.5 times the counting bound"
 MEASURED_BY = ("queries/planted.py", "queries/design.py")
 DIM, RATIO, STARTS, SEEDS = 16, 1.5, 2, 8
-HEADS, TOKENS, LOGITS = (1, 4), (2, 4, 8, 16), (0.1, 0.5, 2.0)
+HEADS, TOKENS, LOGITS = (1, 4), (2, 4, 8, 16), (0.1, 0.35, 2.0)
 RIGHT = 1e-6  # theta error up to which a fit has found the heads
 
 

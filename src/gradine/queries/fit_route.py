@@ -36,6 +36,7 @@ __all__ = ["FitAnswer", "learn_fit"]
 
 Array = NDArray[np.float64]
 
+QUICK = 3000  # unknowns of a fit that takes about a second
 PREDICTS = 1e-4  # relative error on the sequence that no fit sees, up to which one is believed
 
 
@@ -71,8 +72,8 @@ def learn_fit(
         if found.determined and (found.predicts or strange == 2):
             # Twice the same heads, and a sequence they do not predict: the last check will tell.
             return found.answer(precision, spare_note(heads, found.fit.heads))
-        if attempt == 0 and precision.kind == "float64":
-            # No exact fit: are the answers less exact than they look?
+        if attempt == 1 and precision.kind == "float64" and not found.fit.exact:
+            # Twice no exact fit: are the answers less exact than they look?
             precision = probe_precision(oracle, seed=seed)
             if not _exact(precision, config.exact):
                 return learn_noisy(oracle, heads, m, precision, seed, run, config, seen)
@@ -121,7 +122,9 @@ class _Attempt:
         self.frame = Frame(oracle.center, questions.size, plan.constant)
         unit = 2.0 ** round(math.log2(float(np.sqrt(np.mean(questions.Y**2)))))
         self.units = Units(None, unit, len(questions.X), "", False)
-        exact = replace(config.exact, starts=config.fit_starts, curve_points=0)
+        quick = questions.bound(heads, plan.constant, rank) * questions.seen.out_dim <= QUICK
+        starts = config.quick_starts if quick else config.fit_starts
+        exact = replace(config.exact, starts=starts, curve_points=0)
         self.task = FitTask(
             self.frame.coordinates(questions.X),
             questions.Y / unit,

@@ -23,12 +23,12 @@ class QueryConfig(LearnConfig):
     #: is slow, and a design is quicker.
     affordable: float = 2e5
     #: The fit. Tokens have the size at which a logit has this standard deviation: with 2 a fit to
-    #: so few rows often ends in a local minimum, with 0.5 hardly ever.
-    fit_logit: float = 0.5
+    #: so few rows often ends in a local minimum, below 0.5 hardly ever.
+    fit_logit: float = 0.35
     #: Tokens of a sequence: at least so many, and so many times the number at which a row tells as
     #: much of Theta as the counting bound takes for granted.
     least_tokens: int = 8
-    spread_tokens: float = 1.2
+    spread_tokens: float = 1.5
     most_tokens: int = 256
     #: Rows to begin with, over the counting bound; how that grows where a fit fails; its end.
     first_ratio: float = 1.5
@@ -44,8 +44,10 @@ class QueryConfig(LearnConfig):
     #: larger tokens have larger outputs.
     noisy_ratio: float = 16.0
     noisy_logit: float = 2.0
-    #: Starts of a fit before more is asked.
+    #: Starts of a fit before more is asked: so many, and more where a start takes a second or less,
+    #: as rows are dearer than that.
     fit_starts: int = 2
+    quick_starts: int = 8
     #: Numbers of heads beyond the counted one that are tried, where no fit is exact and
     #: there was no gap after the counted ones; one, where there was.
     more_heads: int = 3
