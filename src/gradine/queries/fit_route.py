@@ -1,7 +1,7 @@
 """Learning by random questions and a fit, with hardly more rows than there are unknowns.
 
 Questions are ours to choose, and three choices make the fit easy. Tokens have the size at which
-logits are about a half: with sharper attention a fit to so few rows ends in local minima. All
+logits are about a third: with sharper attention a fit to so few rows ends in local minima. All
 sequences have one length, so that all answers are in one fit; it is so long that a row, which tells
 at most m (k - 1) numbers of attention, tells as much of Theta as its d_out numbers can. And there
 are few of them at first: more are asked where the fit is not exact, does not predict a sequence

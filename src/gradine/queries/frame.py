@@ -22,7 +22,7 @@ __all__ = ["Frame"]
 
 Array = NDArray[np.float64]
 
-UNIT = 0.5  # u: with logits of half a unit, heads then have norms of two, as the fit likes them
+UNIT = 0.5  # u: with logits of about a third, heads then have norms of one to two
 NO_BIAS = 1e-8  # share of what the move of the center takes away that is left by rounding
 
 
