@@ -10,12 +10,11 @@ couples them.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Separation", "separate"]
+__all__ = ["FORMS", "separate", "split_by_spaces"]
 
 Array = NDArray[np.float64]
 
@@ -24,13 +23,11 @@ CLEAR = 0.01  # ratio of neighbouring singular values that ends a rank
 FAINT = 1e3  # times the error: singular values that it may have made
 
 
-class Separation(NamedTuple):
-    spaces: list[Array]  #: orthonormal rows that span what each head writes to
-    affinities: Array  #: eigenvalues of the affinity of eigenvectors, decreasing: one 1 for a head
+def separate(forms: Array, error: float, heads: int | None = None) -> list[Array]:
+    """Orthonormal rows that span what each head writes to; with ``heads`` None they are counted.
 
-
-def separate(forms: Array, error: float, heads: int | None = None) -> Separation:
-    """``forms`` (q, d, d_out) are M(C), known to a relative ``error``; None: heads are counted."""
+    ``forms`` (q, d, d_out) are M(C), known to a relative ``error``.
+    """
     left = np.linalg.svd(np.concatenate(forms, axis=1), full_matrices=False)
     right = np.linalg.svd(np.concatenate(forms, axis=0), full_matrices=False)[2]
     rank = _rank(left[1], error)
@@ -43,14 +40,21 @@ def separate(forms: Array, error: float, heads: int | None = None) -> Separation
         affinity += coupling / np.sqrt(np.outer(coupling.sum(axis=1), coupling.sum(axis=0)))
     affinity = np.maximum(affinity, affinity.T)
     np.fill_diagonal(affinity, affinity.max())
-    labels, values = _clusters(affinity**2, heads, error)
+    labels = _clusters(affinity**2, heads, error)
     spaces = []
     for label in range(labels.max() + 1):
         members = E[:, labels == label]
         both = np.concatenate([np.real(members), np.imag(members)], axis=1)
         basis = np.linalg.svd(both, full_matrices=False)[0][:, : members.shape[1]]
         spaces.append(basis.T @ S)
-    return Separation(spaces, values)
+    return spaces
+
+
+def split_by_spaces(total: Array, spaces: list[Array]) -> Array:
+    """W_h (m, d, d_out) of heads that write to spaces of their own and add up to ``total``."""
+    bounds = np.cumsum([len(space) for space in spaces])[:-1]
+    parts = np.split(np.linalg.pinv(np.concatenate(spaces)), bounds, axis=1)
+    return np.array([total @ part @ space for part, space in zip(parts, spaces, strict=True)])
 
 
 def _rank(values: Array, error: float) -> int:
@@ -65,8 +69,8 @@ def _rank(values: Array, error: float) -> int:
     return len(values)
 
 
-def _clusters(affinity: Array, heads: int | None, error: float) -> tuple[NDArray[np.intp], Array]:
-    """Spectral clustering: labels 0, 1, ..., and the eigenvalues whose gap counts the clusters."""
+def _clusters(affinity: Array, heads: int | None, error: float) -> NDArray[np.intp]:
+    """Spectral clustering: labels 0, 1, ...; a gap of the eigenvalues counts the clusters."""
     from scipy.cluster.hierarchy import fcluster, linkage
 
     degree = affinity.sum(axis=1)
@@ -79,8 +83,8 @@ def _clusters(affinity: Array, heads: int | None, error: float) -> tuple[NDArray
         heads = int(np.argmax(ratios)) + 1 if len(values) > 1 else 1
     heads = min(heads, len(values))
     if heads == len(values):
-        return np.arange(heads), values
+        return np.arange(heads)
     points = vectors[:, :heads]
     points = points / np.linalg.norm(points, axis=1, keepdims=True)
     labels = fcluster(linkage(points, "average"), heads, "maxclust") - 1
-    return np.unique(labels, return_inverse=True)[1], values
+    return np.unique(labels, return_inverse=True)[1]

@@ -45,13 +45,6 @@ class Steps(NamedTuple):
         return self.length * np.exp2(-0.5 * np.arange(self.levels, dtype=np.float64))
 
 
-class Forms(NamedTuple):
-    """M(C) for some C."""
-
-    forms: Array  #: (q, d, d_out)
-    even: float  #: size of the part of the answers that is even in z, over that of the odd part
-
-
 def extrapolation(levels: int) -> Array:
     """Weights of values at lengths 1, 2^-1/2, 2^-1, ... that remove so many even orders.
 
@@ -114,19 +107,15 @@ def _odd(around: Around, Z: Array, bias: Array, length: float) -> tuple[Array, f
     return (Y[: len(Z)] - Y[len(Z) :]) / 2.0, noise
 
 
-def measure_forms(
-    around: Around, steps: Steps, count: int, bias: Array, rng: np.random.Generator
-) -> Forms:
-    """M(C) for ``count`` matrices C of full rank."""
+def measure_forms(around: Around, steps: Steps, count: int, rng: np.random.Generator) -> Array:
+    """M(C) for ``count`` matrices C of full rank: (count, d, d_out)."""
     d = around.dim
-    forms, even = [], 0.0
+    forms = []
     for _ in range(count):
         Z = _tokens(d, d, rng)
         odd = 0.0
         for scale, weight in zip(steps.lengths(), extrapolation(steps.levels), strict=True):
-            tokens = around.tokens(scale * np.concatenate([Z, -Z]))
-            Y = around.ask(tokens[None])[0]
+            Y = around.ask(around.tokens(scale * np.concatenate([Z, -Z]))[None])[0]
             odd = odd + weight * (Y[:d] - Y[d:]) / (2.0 * scale**3)
-            even = max(even, rms(Y[:d] + Y[d:]) / max(rms(Y[:d] - Y[d:]), 1e-300))
         forms.append(np.linalg.solve(Z, odd))
-    return Forms(np.array(forms), even)
+    return np.array(forms)
