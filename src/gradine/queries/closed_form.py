@@ -106,7 +106,7 @@ def _values(around: Around, heads: int | None, seed: int) -> FoundValues:
     length = min(LONG * unit, 0.99 * around.room)
     singles = around.tokens(length * np.linalg.qr(rng.standard_normal((d, d)))[0])
     answers = around.ask(singles[:, None])[:, 0]
-    total: Array = np.asarray(np.linalg.solve(singles, answers - bias))  # sum_h W_h
+    total = np.asarray(np.linalg.solve(singles, answers - bias), dtype=np.float64)  # sum_h W_h
     way, note = PATHS, "tokens must not be long"
     w, ranks = None, []
     if around.room >= LONG * unit:

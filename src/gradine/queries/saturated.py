@@ -155,5 +155,5 @@ def _least_squares(A: Array, b: Array) -> Array:
         Q, R = np.linalg.qr(A)
         diagonal = np.abs(np.diag(R))
         if diagonal.min() > UNSEEN * diagonal.max():
-            return np.asarray(np.linalg.solve(R, Q.T @ b))
-    return np.asarray(np.linalg.lstsq(A, b, rcond=UNSEEN)[0])
+            return np.asarray(np.linalg.solve(R, Q.T @ b), dtype=np.float64)
+    return np.asarray(np.linalg.lstsq(A, b, rcond=UNSEEN)[0], dtype=np.float64)
