@@ -54,7 +54,10 @@ class ExactConfig:
     products: int = 160
     #: Accuracy of such a step far from the end: a rough one goes down as far, and is led astray
     #: less.
-    inexact: float = 0.3
+    inexact: float = 0.4
+    #: Relative squared residual above which points are evaluated in single precision: far from the
+    #: end no more is needed.
+    rough: float = 3e-4
     #: A walk that ends with a relative squared residual below this goes on with dense normal
     #: equations, if a step takes no more multiplications than ``dense_work``.
     near_misfit: float = 1e-3

@@ -101,6 +101,8 @@ def fit_heads(
         begins.append(len(path.misfits))
         reasons.append(reason + left)
         end = _walk(problem, parameters, reason, config, path)
+        if end.rough:
+            end = problem.evaluate(end.parameters, end.penalty)
         end = _sharpened(problem, end, config, path)
         if best is None or end.misfit < best.misfit:
             best = end
@@ -254,7 +256,10 @@ def _walk(
     path.damping = None
     if reason == ANNEALED:
         level_rules = Rules(
-            steps=config.level_steps, worthwhile=config.level_worthwhile, patience=3
+            steps=config.level_steps,
+            worthwhile=config.level_worthwhile,
+            patience=3,
+            rough=config.rough,
         )
         for share in np.logspace(0.0, -4.0, config.penalty_levels):
             penalty = Penalty(config.first_ridge * share, config.first_decay * share)
@@ -265,6 +270,7 @@ def _walk(
         most_products=config.products,
         worthwhile=config.worthwhile,
         patience=4,
+        rough=config.rough,
     )
     if reason == LOW_RANK:
         # Three steps gain a factor of a hundred where the heads are found, and little elsewhere.

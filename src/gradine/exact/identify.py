@@ -41,9 +41,10 @@ Array = NDArray[np.float64]
 
 PRODUCTS = 300  # of one solve; single precision has nothing to add beyond
 ACCURACY = 1e-4  # of a response to noise
-ROUGHLY = 1e-2  # the same where there is none: rounding is no noise, its size is all that is asked
+ROUGHLY = 3e-2  # the same where there is none: rounding is no noise, its size is all that is asked
 RECOVERED = 3e-5  # accuracy to which a random direction is recovered
 OPEN = 0.25  # directions of a head that may seem open, by what single precision leaves
+CLOSED = 2e-3  # the same where no more need be asked; the singular values are good to 5% by then
 DENSE_WORK = 2e10  # multiplications of one decomposition of J in double precision
 DENSE_NUMBERS = 2e8  # numbers in J that are held at once
 RESOLVED = 1e-9  # singular value, relative to the largest, below which a direction does not show
@@ -120,13 +121,24 @@ def _iterative(line: Linearisation, rng: np.random.Generator, accuracy: float) -
         return conjugate_gradients(line, target, accuracy, PRODUCTS, units).step
 
     direction = units * kernels.like(rng.standard_normal(units.shape), units)
-    found = conjugate_gradients(line, line.curvature(direction), RECOVERED, PRODUCTS, units)
-    missing, whole = (_theta_squares(line, v) for v in (direction - found.step, direction))
+    whole = np.maximum(_theta_squares(line, direction), np.finfo(float).tiny)
     # A random direction has an equal share in each of the d_i dimensions that a head has.
     numbers = sum(math.prod(p.shape[1:]) for p in line.parameters)
-    open_directions = numbers * missing / np.maximum(whole, np.finfo(float).tiny)
+
+    def open_directions(found: AnyArray) -> float:
+        return numbers * float((_theta_squares(line, direction - found) / whole).max())
+
+    # Errors of conjugate gradients only fall, so what is not open soon never will be.
+    found = conjugate_gradients(
+        line,
+        line.curvature(direction),
+        RECOVERED,
+        PRODUCTS,
+        units,
+        enough=lambda step: open_directions(step) < CLOSED,
+    )
     singular = np.sqrt(np.maximum(found.ritz, 0.0))
-    return _Solver(solve, singular, found.solved and bool((open_directions < OPEN).all()))
+    return _Solver(solve, singular, found.solved and open_directions(found.step) < OPEN)
 
 
 def _theta_squares(line: Linearisation, flat: AnyArray) -> Array:

@@ -14,7 +14,8 @@ explain is projected out of the Jacobian (Kaufman's form):
 
 Products with J and J^T are all that is needed, and they cost as much as the forward pass. They are
 taken in single precision: an inexact step costs Gauss-Newton nothing, as residual and gradient are
-exact. Examples come in blocks, so that temporaries stay small.
+exact. Far from the end not even these need be (`Evaluation.rough`). Examples come in blocks, so
+that temporaries stay small.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ __all__ = ["Evaluation", "Linearisation", "Parameters", "Penalty", "Projection",
 
 BLOCK_BYTES = 32 * 2**20  # temporaries of one block: they should stay near the cache
 LEAST_RIDGE = 1e-13  # relative; keeps the factorisation of the Gram matrix alive
+ROUGH_RIDGE = 1e-6  # the same in single precision
+WELL_CONDITIONED = 1e-2  # smallest over largest entry of the factor's diagonal: single will do
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Evaluation:
     misfit: float  #: |residual|^2 / |Y|^2
     loss: float  #: misfit and penalties
     penalty: Penalty
+    rough: bool  #: in single precision
 
 
 class Projection:
@@ -76,7 +80,7 @@ class Projection:
         self.size = max(1, BLOCK_BYTES // (64 * self.k * self.width))
         self.X, self.Y = X, xp.reshape(Y, (self.n * self.k, self.out_dim))
         self.energy = max(float(xp.sum(self.Y * self.Y)), 1e-300)
-        self.X32 = kernels.cast(X, xp.float32)
+        self.X32, self.Y32 = (kernels.cast(array, xp.float32) for array in (self.X, self.Y))
         self.products = 0
         self.flops = 0.0
         # The feature energy of uniform attention: a unit for the ridge that no step changes.
@@ -94,38 +98,42 @@ class Projection:
             for at in starts
         ]
 
-    def evaluate(self, parameters: Parameters, penalty: Penalty) -> Evaluation:
-        """Attention, the best O and the residual at p."""
+    def evaluate(self, parameters: Parameters, penalty: Penalty, rough: bool = False) -> Evaluation:
+        """Attention, the best O and the residual at p; ``rough``: in single precision."""
         xp = self.xp
-        theta = theta_of(parameters)
+        X, Y = (self.X32, self.Y32) if rough else (self.X, self.Y)
+        typed = tuple(kernels.cast(p, X.dtype) for p in parameters)
+        theta = theta_of(typed)
         weights, features = [], []
         gram = right = None
         for at, rows in self.blocks():
-            block = kernels.attend(self.X[at, ...], theta)
-            A = self._features(self.X[at, ...], block, parameters)
+            block = kernels.attend(X[at, ...], theta)
+            A = self._features(X[at, ...], block, typed)
             AT = xp.matrix_transpose(A)
             gram = AT @ A if gram is None else gram + AT @ A
-            right = AT @ self.Y[rows, :] if right is None else right + AT @ self.Y[rows, :]
+            right = AT @ Y[rows, :] if right is None else right + AT @ Y[rows, :]
             weights.append(block)
             features.append(A)
         assert gram is not None and right is not None
         width = gram.shape[0]
-        ridge = max(penalty.ridge, LEAST_RIDGE) * self.unit
+        ridge = max(penalty.ridge, ROUGH_RIDGE if rough else LEAST_RIDGE) * self.unit
         factor = kernels.cholesky(gram + ridge * xp.eye(width, dtype=gram.dtype))
         out = kernels.solve_cholesky(factor, right)
-        residual = self.Y - _stacked(xp, [A @ out for A in features])
-        if penalty.ridge == 0.0:  # one step of refinement takes the least ridge away again
+        residual = Y - _stacked(xp, [A @ out for A in features])
+        if penalty.ridge == 0.0 and not rough:  # one refinement takes the least ridge away again
             right = sum(
                 xp.matrix_transpose(A) @ residual[rows, :]
                 for A, (_, rows) in zip(features, self.blocks(), strict=True)
             )
             out = out + kernels.solve_cholesky(factor, right)
-            residual = self.Y - _stacked(xp, [A @ out for A in features])
+            residual = Y - _stacked(xp, [A @ out for A in features])
         misfit = float(xp.sum(residual * residual)) / self.energy
         loss = misfit + penalty.ridge * self.unit * float(xp.sum(out * out)) / self.energy
         loss += penalty.decay * sum(float(xp.sum(p * p)) for p in parameters) / theta.shape[0]
         self._count(width, gram=True)
-        return Evaluation(parameters, theta, out, residual, factor, weights, misfit, loss, penalty)
+        return Evaluation(
+            parameters, theta, out, residual, factor, weights, misfit, loss, penalty, rough
+        )
 
     def _features(self, X: AnyArray, weights: AnyArray, parameters: Parameters) -> AnyArray:
         """A of one block, (b k, q)."""
@@ -135,7 +143,7 @@ class Projection:
         """W_i, (m, D, d_out)."""
         xp, m = self.xp, at.theta.shape[0]
         out = xp.reshape(at.out, (m, -1, self.out_dim))
-        return out if len(at.parameters) == 1 else at.parameters[2] @ out
+        return out if len(at.parameters) == 1 else kernels.cast(at.parameters[2], out.dtype) @ out
 
     def linearise(self, at: Evaluation) -> Linearisation:
         return Linearisation(self, at)
@@ -177,13 +185,17 @@ class Linearisation:
         self.parameters = tuple(kernels.cast(p, xp.float32) for p in at.parameters)
         self.out = kernels.cast(at.out, xp.float32)
         self.blocks: list[_Block] = []
+        tokens_of = problem.X32 if at.rough else problem.X
+        sizes = xp.linalg.diagonal(at.factor)
+        single = float(xp.min(sizes)) > WELL_CONDITIONED * float(xp.max(sizes))
+        factor = kernels.cast(at.factor, xp.float32) if single else at.factor
         for (examples, rows), weights in zip(problem.blocks(), at.weights, strict=True):
             X = problem.X32[examples, ...]
             tokens = xp.reshape(X, (-1, problem.width))
             values = xp.permute_dims(xp.reshape(tokens @ narrow, (-1, k, m, o)), (0, 2, 1, 3))
-            features = kernels.features_of(problem.X[examples, ...], weights)
-            A = _through(xp, features, at.parameters)
-            basis = xp.matrix_transpose(kernels.solve_lower(at.factor, xp.matrix_transpose(A)))
+            features = kernels.features_of(tokens_of[examples, ...], weights)
+            A = _through(xp, features, self.parameters if at.rough else at.parameters)
+            basis = kernels.solve_lower(factor, xp.matrix_transpose(kernels.cast(A, factor.dtype)))
             self.blocks.append(
                 _Block(
                     rows,
@@ -191,7 +203,7 @@ class Linearisation:
                     X if d == problem.width else X[:, :, :d],
                     kernels.cast(weights, xp.float32),
                     xp.reshape(values, (-1, m * k, o)),
-                    kernels.cast(basis, xp.float32),
+                    kernels.cast(xp.matrix_transpose(basis), xp.float32),
                     kernels.cast(features, xp.float32) if len(at.parameters) > 1 else None,
                 )
             )
