@@ -38,6 +38,7 @@ class TrainConfig:
     single_until: float = 0.0
     plateau: int = 100  #: Adam's rate is halved after so many steps without progress
     lowest_rate: float = 1e-5
+    clock: Callable[[], float] = time.perf_counter
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,14 +66,14 @@ class _Watch:
         self.total, self.allowed, self.error_of, self.config = total, allowed, error_of, config
         self.spent, self.evaluations, self.loss = 0.0, 0, math.inf
         self.solved, self.floor = False, 0.0
-        self._since = time.perf_counter()
+        self._since = config.clock()
 
     def start(self, floor: float) -> None:
         """Go on until the loss is at ``floor``."""
-        self.floor, self._since = floor, time.perf_counter()
+        self.floor, self._since = floor, self.config.clock()
 
     def look(self, loss: float, parameters: list[Any]) -> None:
-        self.spent += time.perf_counter() - self._since
+        self.spent += self.config.clock() - self._since
         self.evaluations += 1
         self.loss = loss / self.total
         if self.error_of is not None and self.loss < LOOK:
@@ -80,7 +81,7 @@ class _Watch:
         over = self.spent >= self.allowed or not math.isfinite(self.loss)
         if self.solved or over or self.loss <= self.floor:
             raise _Stop
-        self._since = time.perf_counter()
+        self._since = self.config.clock()
 
     @property
     def over(self) -> bool:

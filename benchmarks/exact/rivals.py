@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gradine
+from benchmarks.exact.clock import clock
 from benchmarks.exact.expand import expand_and_cluster
 from benchmarks.student import Shape, random_start
 from benchmarks.train import ErrorOf, Optimizer, Run, TrainConfig, theta_error_to, train
@@ -40,7 +41,7 @@ class Rivals:
     least: float = 0.0  #: seconds that a start gets in any case
     expand: bool = True
     #: Steps in float32 are up to four times faster; from a small loss on float64 is needed.
-    train: TrainConfig = field(default_factory=lambda: TrainConfig(single_until=1e-4))
+    train: TrainConfig = field(default_factory=lambda: TrainConfig(single_until=1e-4, clock=clock))
 
     def allowed(self, ours: float) -> float:
         return max(self.least, self.patience * ours)

@@ -172,7 +172,9 @@ def page(summary: Record) -> str:
     lines = [
         markdown(HEADER, (cells_of(row) for row in rows)),
         "Success: the run says that it learned, and every attention matrix is within 1e-6 of the "
-        "truth. Our time is the wall time of the whole call, certificate included. The examples "
+        "truth. Our time is that of the whole call, certificate included; "
+        "times are processor times, which with one thread are wall times on a machine that does "
+        "nothing else. The examples "
         "of the table are fitted; 240 more choose and certify, and peers need none of these.",
         "Peers run right after us on the same fitted examples. They are told the heads and the "
         "rank, and are done when theta_error is 1e-6, which only a benchmark can see; looking is "
