@@ -56,10 +56,10 @@ def test_time_is_shared_out():
     answer = ours.ours(X, truth(X), 1, 0)
     assert ours.CHECKING in answer.phase_seconds and "curve" not in answer.phase_seconds
     found = ours.figures(answer, truth)
-    fitting = answer.seconds - sum(
+    fitting = answer.wall - sum(
         seconds for name, seconds in answer.phase_seconds.items() if name.startswith("fit_")
     )
-    assert found["outside_share"] == pytest.approx(fitting / answer.seconds)
+    assert found["outside_share"] == pytest.approx(fitting / answer.wall)
 
 
 def test_exponents_are_fitted():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -101,6 +103,70 @@ def test_descent_ends_at_rounding(rank):
     assert compare(found, layer).theta_error.max() < 1e-8
 
 
+@pytest.mark.parametrize("rank", [None, 2])
+@pytest.mark.parametrize("penalty", PENALTIES, ids=["plain", "penalties"])
+def test_single_precision_sees_the_same_slope(rank, penalty):
+    _, X, Y = examples()
+    problem, p = Projection(X, Y), parameters(rank)
+    exact, rough = (problem.evaluate(p, penalty, rough=flag) for flag in (False, True))
+    assert not exact.rough and rough.rough and rough.residual.dtype == np.float32
+    assert rough.loss == pytest.approx(exact.loss, rel=1e-4)
+    slopes = (problem.linearise(at).gradient() for at in (exact, rough))
+    for x, y in zip(*slopes, strict=True):
+        assert np.linalg.norm(x - y) < 1e-3 * np.linalg.norm(x)
+
+
+@pytest.mark.parametrize("rank", [None, 2])
+def test_rough_points_are_far_from_the_end_only(rank):
+    layer, X, Y = examples(n=200, rank=rank)
+    truth = (layer.theta,) if rank is None else truncated(layer.theta, layer.w, rank)
+    start = tuple(a + 0.1 * b for a, b in zip(truth, parameters(rank), strict=True))
+    rules = Rules(steps=150, rough=1e-4)
+    problem, path = Projection(X, Y), Path()
+    end = descend(problem, start, Penalty(), rules, path)
+    assert path.misfits[0] > rules.rough
+    assert end.misfit < 1e-20 and not end.rough
+    # With noise the walk ends where single precision is enough.
+    noisy = Projection(X, Y + 0.1 * np.random.default_rng(0).standard_normal(Y.shape))
+    end = descend(noisy, start, Penalty(), rules)
+    assert end.rough and end.parameters[0].dtype == np.float64
+    assert end.misfit == pytest.approx(noisy.evaluate(end.parameters, Penalty()).misfit, rel=1e-4)
+
+
+def test_what_single_precision_cannot_factor_is_evaluated_in_double(monkeypatch):
+    layer, X, Y = examples(n=200)
+    problem, evaluate = Projection(X, Y), Projection.evaluate
+    flags = []
+
+    def failing(self, at, penalty, rough=False):
+        flags.append(rough)
+        if rough:
+            raise FloatingPointError("matrix is not positive definite")
+        return evaluate(self, at, penalty)
+
+    monkeypatch.setattr(Projection, "evaluate", failing)
+    start = (layer.theta + 0.1 * parameters(None)[0],)
+    end = descend(problem, start, Penalty(), Rules(rough=1e-4))
+    assert end.misfit < 1e-20 and any(flags) and not all(flags)
+
+
+def test_steps_grow_where_they_gain_more_than_promised():
+    layer, X, Y = examples(n=200)
+    start = (0.05 * parameters(None)[0],)
+    lengths = {}
+    for stretch in (1.0, 1.5):
+        problem, path = Projection(X, Y), Path()
+        rules = Rules(stretch=stretch, surplus=0.0, slow=0.0)  # every step but the first
+        descend(problem, start, Penalty(), replace(rules, steps=2), path)
+        lengths[stretch] = path.misfits
+    assert lengths[1.0][:2] == lengths[1.5][:2] and lengths[1.0][2] != lengths[1.5][2]
+    # By default it is done where it helps, and the end is the same.
+    path = Path()
+    end = descend(Projection(X, Y), start, Penalty(), Rules(steps=150, inexact=0.4), path)
+    found = AttentionLayer(end.theta, Projection(X, Y).projections(end))
+    assert compare(found, layer).theta_error.max() < 1e-8
+
+
 def test_conjugate_gradients_solve_and_show_the_spectrum():
     layer, X, Y = examples(n=200)
     noisy = Y + 0.1 * np.random.default_rng(0).standard_normal(Y.shape)
@@ -120,6 +186,11 @@ def test_conjugate_gradients_solve_and_show_the_spectrum():
     assert found.ritz[0] == pytest.approx(values[0], rel=0.2)
     assert found.ritz[-1] == pytest.approx(values[-1], rel=0.05)
     assert not conjugate_gradients(line, line.flat(target), 1e-4, 2).solved
+    seen = []
+    early = conjugate_gradients(
+        line, line.flat(target), 1e-4, 300, enough=lambda step: seen.append(step) or len(seen) >= 5
+    )
+    assert early.solved and len(early.ritz) == 5
 
 
 @pytest.mark.parametrize("rank", [None, 2])
