@@ -9,6 +9,7 @@ averages are the same function, and heads whose u_h are opposite could not be to
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -86,15 +87,19 @@ def fit_view(seen: Answers, u: Array, v: Array, offset: float) -> FittedView:
     def parts(x: Array) -> tuple[Array, Array]:
         return x[: m * d].reshape(m, d), x[m * d : -1].reshape(m, d)
 
-    def problem(x: Array) -> tuple[Array, Array]:
+    def problem(x: Array) -> tuple[Array, Callable[[], Array]]:
         u, v = parts(x)
         weights, slopes = _weights(seen, u)
         along = seen.a @ v.T
+
+        def jacobian() -> Array:
+            over_u = (slopes * along)[:, :, None] * seen.a[:, None]
+            over_v = seen.b[:, None] + weights[:, :, None] * seen.a[:, None]
+            pieces = [over_u.reshape(n, -1), over_v.reshape(n, -1), np.ones((n, 1))]
+            return np.concatenate(pieces, axis=1)
+
         predicted = x[-1] + seen.b @ v.sum(axis=0) + np.sum(weights * along, axis=1)
-        over_u = (slopes * along)[:, :, None] * seen.a[:, None]
-        over_v = seen.b[:, None] + weights[:, :, None] * seen.a[:, None]
-        jacobian = [over_u.reshape(n, -1), over_v.reshape(n, -1), np.ones((n, 1))]
-        return predicted - seen.y, np.concatenate(jacobian, axis=1)
+        return predicted - seen.y, jacobian
 
     start = np.concatenate([u.ravel(), v.ravel(), [offset]])
     found = dense_least_squares(problem, start)
@@ -106,11 +111,13 @@ def fit_keys(seen: Answers, u: Array, v: Array, offset: float) -> tuple[Array, f
     along = seen.a @ v.T
     linear = offset + seen.b @ v.sum(axis=0)
 
-    def problem(x: Array) -> tuple[Array, Array]:
+    def problem(x: Array) -> tuple[Array, Callable[[], Array]]:
         weights, slopes = _weights(seen, x.reshape(u.shape))
-        jacobian = (slopes * along)[:, :, None] * seen.a[:, None]
-        residual = linear + np.sum(weights * along, axis=1) - seen.y
-        return residual, jacobian.reshape(len(seen.y), -1)
+
+        def jacobian() -> Array:
+            return ((slopes * along)[:, :, None] * seen.a[:, None]).reshape(len(seen.y), -1)
+
+        return linear + np.sum(weights * along, axis=1) - seen.y, jacobian
 
     found = dense_least_squares(problem, u.ravel(), one_unit=True)
     return found.x.reshape(u.shape), found.residual

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,15 +113,18 @@ class _Problem:
             float(x[-1]) if self.value_bias else 0.0,
         )
 
-    def __call__(self, x: Array) -> tuple[Array, Array]:
+    def __call__(self, x: Array) -> tuple[Array, Callable[[], Array]]:
         theta, values, offset = self.parts(x)
         n, (m, width, d) = len(self.y), self.shape
         looks = (self.queries @ theta.swapaxes(0, 1).reshape(width, m * d)).reshape(n, m, d)
         weights = softmax(looks @ self.X.swapaxes(1, 2))
         shown = (self.X @ values.T).swapaxes(1, 2)  # (n, m, k)
         heads = np.sum(weights * shown, axis=2)
-        slopes = (weights * (shown - heads[:, :, None])) @ self.X
-        over_theta = self.queries[:, None, :, None] * slopes[:, :, None, :]
-        parts = [over_theta.reshape(n, -1), (weights @ self.X).reshape(n, -1)]
-        jacobian = np.concatenate([*parts, np.ones((n, self.value_bias))], axis=1)
+
+        def jacobian() -> Array:
+            slopes = (weights * (shown - heads[:, :, None])) @ self.X
+            over_theta = self.queries[:, None, :, None] * slopes[:, :, None, :]
+            parts = [over_theta.reshape(n, -1), (weights @ self.X).reshape(n, -1)]
+            return np.concatenate([*parts, np.ones((n, self.value_bias))], axis=1)
+
         return heads.sum(axis=1) + offset - self.y, jacobian

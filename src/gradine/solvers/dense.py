@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 __all__ = ["DenseSolution", "dense_least_squares"]
 
 Array = NDArray[np.float64]
-#: x to r(x) and the Jacobian of r.
-Problem = Callable[[Array], tuple[Array, Array]]
+#: x to r(x) and a function that makes the Jacobian there: steps that are refused need none.
+Problem = Callable[[Array], tuple[Array, Callable[[], Array]]]
 
 FIRST_DAMPING = 1e-3
 LEAST_DAMPING = 1e-15
-REFUSALS = 12  # dampings in a row without a smaller residual before giving up
+REFUSALS = 8  # dampings in a row without a smaller residual before giving up
 RESTS = 1e-3  # share of the cost by which so many steps in a row must lower it to go on
 PATIENCE = 4
 LEAST_SCALE = 1e-12  # of the diagonal, relative: a variable that does nothing must not divide
@@ -43,8 +43,8 @@ def dense_least_squares(
     for variables of one kind: those that hardly matter then wait until the others have settled,
     and are not sent far away to explain what is left of them.
 
-    >>> fit = dense_least_squares(lambda x: (x**2 - 4.0, np.diag(2.0 * x)), np.array([1.0, -3.0]))
-    >>> np.round(fit.x, 12).tolist()
+    >>> squares = lambda x: (x**2 - 4.0, lambda: np.diag(2.0 * x))
+    >>> np.round(dense_least_squares(squares, np.array([1.0, -3.0])).x, 12).tolist()
     [2.0, -2.0]
     """
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -56,7 +56,8 @@ def dense_least_squares(
     normal = gradient = None
     while accepted < steps and refused < REFUSALS and resting < PATIENCE and cost > 0.0:
         if normal is None or gradient is None:
-            normal, gradient = jacobian.T @ jacobian, jacobian.T @ residual
+            J = jacobian()
+            normal, gradient = J.T @ J, J.T @ residual
         diagonal = np.diag(normal)
         scale = np.maximum(diagonal, LEAST_SCALE * diagonal.max())
         if one_unit:
