@@ -23,7 +23,7 @@ __all__ = ["Answers", "FittedView", "accepted", "ask_pairs", "fit_keys", "fit_vi
 Array = NDArray[np.float64]
 
 LOGIT = 2.0  # standard deviation of the logits of a head, at keys that are meant for it
-ACCEPTED = 5.0  # standard deviations of the noise that a fit may leave
+ACCEPTED = 30.0  # standard deviations of the noise that a fit may leave: wrong heads leave far more
 EXACT = 1e-10  # the same, relative to what keys change of the answers: rounding of the fit itself
 
 

@@ -44,6 +44,7 @@ MOST_EQUATIONS = 3.0  # the same where answers are rounded
 LEAST_EQUATIONS = 1.1
 MORE = 2  # equations on top of those
 FEWEST_COORDINATES = 4  # of a token: with fewer, cliffs take more queries than are allowed
+DOUBTS = 10.0  # standard deviations of that sum, which do not make a head either
 REST = 1e-6  # share of the sum of the v_h that no cliff shows, from which there is a Theta of zero
 
 
@@ -100,7 +101,7 @@ def _view(pairs: Pairs, linear: Linear, heads: int | None, seed: int) -> View:
     """Look from one token after another, until heads are found that explain ordinary keys."""
     began, d = time.perf_counter(), pairs.dim
     nothing = Heads(np.zeros(d), np.zeros((0, d)), np.zeros((0, d)))
-    untrusted = View(*nothing, linear.offset, 0, False, "", 0.0, 0, 0, 0.0)
+    untrusted = View(*nothing[:3], linear.offset, 0, False, "", 0.0, 0, 0, 0.0)
     complaint = ""
 
     def ended(view: View, **figures: Any) -> View:
@@ -149,7 +150,7 @@ def _with_flat_head(heads: Heads, scene: Scene, linear: Linear) -> Heads:
     largest = max(np.linalg.norm(linear.total), *np.linalg.norm(heads.v, axis=1), 0.0)
     if largest == 0.0:
         raise NotLearned(Status.NOTHING_TO_SEE, "all answers are zero")
-    if np.linalg.norm(rest) <= max(REST, np.sqrt(scene.noise / largest)) * largest:
+    if np.linalg.norm(rest) <= REST * largest + DOUBTS * heads.doubt:
         return heads
     flat = np.zeros((1, len(rest)))
     return Heads(scene.b, np.concatenate([heads.u, flat]), np.concatenate([heads.v, rest[None]]))

@@ -31,7 +31,7 @@ STARTS = 9000  # divided by the unknowns: more where each of them is cheap
 MOST_STARTS = 150
 MOST_HEADS = 3  # that are tried if they have to be counted
 START_SCALE = 0.5  # norm of a row of Theta, and of v, at the start
-ACCEPTED = 5.0  # standard deviations of the noise that a fit may leave
+ACCEPTED = 30.0  # standard deviations of the noise that a fit may leave: wrong heads leave far more
 EXACT = 1e-10  # the same, relative to the answers: rounding of the fit itself
 
 

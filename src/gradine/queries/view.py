@@ -41,7 +41,8 @@ SLOPE = 4e3  # logits, for tokens and heads of ordinary size, of the angle that 
 ROOMY = 1e12  # a limit above this is none
 SAMPLES = 2  # large keys that say how large answers are, and whether each head sees one token
 SAME = 1e3  # standard deviations by which E / T may change with T where it does
-ASIDE = 1e-3  # of a cell's width: how far the queries that find its form go out of the plane
+ASIDE = 1e-3  # of a cell's width: going farther out of the plane could lead to another cell
+ASIDE_NOISE = 0.3  # the same, for the fourth root of the noise: going not so far divides by less
 SHRINK = 128.0  # keys become smaller by this factor until their answer lies on the slope
 ON_SLOPE = 0.98  # |t| below which it does
 FLAT = 1e-6  # 1 - |t| below which rounding is all that is left of the slope
@@ -56,6 +57,7 @@ class Heads(NamedTuple):
     b: Array  #: (d,)
     u: Array  #: (m, d)
     v: Array  #: (m, d)
+    doubt: float = 0.0  #: what noise may do to the sum of the v_h
 
 
 def cost_of_heads(heads: int, dim: int) -> int:
@@ -111,7 +113,8 @@ class Scene:
         v, rest = 0.5 * (after - before), 0.5 * (after + before)
         spots, u = self._slopes(cliffs, v, rest)
         signs = self._signs(spots, v)
-        return Heads(self.b, signs[:, None] * u, signs[:, None] * v)
+        doubt = self.noise * math.sqrt(u.size) / float(self._aside(cliffs).min())
+        return Heads(self.b, signs[:, None] * u, signs[:, None] * v, doubt)
 
     def brought_near(self, heads: Heads) -> Heads:
         """The same heads seen from a token of ordinary size, if they have no query bias.
@@ -121,7 +124,8 @@ class Scene:
         if self.linear.query_bias:
             return heads
         share = min(1.0, self.pairs.token_size / float(np.linalg.norm(self.b)))
-        return Heads(self.pairs.precision.representable(share * self.b), share * heads.u, heads.v)
+        b = self.pairs.precision.representable(share * self.b)
+        return heads._replace(b=b, u=share * heads.u)
 
     def _even(self, A: Array) -> tuple[Array, Array]:
         return self.pairs.even(self.linear, self.b, A)
@@ -129,9 +133,13 @@ class Scene:
     def _circle(self, angles: Array) -> Array:
         return np.cos(angles)[:, None] * self.frame[0] + np.sin(angles)[:, None] * self.frame[1]
 
+    def _aside(self, cliffs: Cliffs) -> Array:
+        """How far out of the plane the queries go that find the form of each cell."""
+        return max(ASIDE, ASIDE_NOISE * self.noise**0.25) * cliffs.widths
+
     def _forms(self, cliffs: Cliffs) -> Array:
         """The linear form of the cell after each cliff, in all directions: (m, d)."""
-        middles, aside = cliffs.after + 0.5 * cliffs.widths, ASIDE * cliffs.widths
+        middles, aside = cliffs.after + 0.5 * cliffs.widths, self._aside(cliffs)
         inside, out = cliffs.forms @ self.frame[:2], self.frame[2:]
         A = self._circle(middles)[:, None] + aside[:, None, None] * out
         A, E = self._even(self.size * A.reshape(-1, self.pairs.dim))
@@ -146,7 +154,8 @@ class Scene:
 
         def weights(A: Array, of: Indices) -> tuple[Array, Array]:
             A, E = self._even(A)
-            return A, (E - np.sum(A * rest[of], axis=1)) / np.sum(A * v[of], axis=1)
+            along = np.sum(A * v[of], axis=1)
+            return A, (E - np.sum(A * rest[of], axis=1)) / np.where(along == 0.0, np.inf, along)
 
         # Smaller keys until the answer lies on the slope.
         sizes, t, spots = np.full(len(v), self.size), np.ones(len(v)), np.zeros_like(v)
