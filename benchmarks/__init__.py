@@ -1,1 +1,1 @@
-"""What Gradine reaches and what it costs, measured: benchmarks.theorem and benchmarks.exact."""
+"""What Gradine reaches and what it costs, measured: benchmarks.theorem, .exact and .scalar."""

@@ -34,6 +34,7 @@ STORY = [
     "polish",
     "exact",
     "oracles",
+    "scalar",
     "choosing",
     "certificate",
     "limits",
