@@ -125,7 +125,7 @@ class Scene:
             return heads
         share = min(1.0, self.pairs.token_size / float(np.linalg.norm(self.b)))
         b = self.pairs.precision.representable(share * self.b)
-        return heads._replace(b=b, u=share * heads.u)
+        return Heads(b, share * heads.u, heads.v, heads.doubt)
 
     def _even(self, A: Array) -> tuple[Array, Array]:
         return self.pairs.even(self.linear, self.b, A)
