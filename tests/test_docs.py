@@ -17,6 +17,7 @@ import pytest
 import gradine
 from gradine.cli import main
 from gradine.exact.config import ExactConfig
+from gradine.exact.deflate import DeflateConfig
 from gradine.exact.mixing import MixConfig
 from gradine.exact.moments import MomentConfig
 from gradine.sculpt.config import SculptConfig
@@ -198,6 +199,7 @@ EXPLAINED = {
     ExactConfig: [EXACT],
     MomentConfig: [EXACT],
     MixConfig: [EXACT],
+    DeflateConfig: [EXACT],
 }
 SETTINGS = [(kind, item.name) for kind in EXPLAINED for item in fields(kind)]
 
@@ -217,7 +219,7 @@ def test_every_setting_is_explained(kind, field):
     stated = rows[0].split("|")[2]
     if default is None or isinstance(default, bool):
         assert f"`{default}`" in stated
-    elif isinstance(default, MomentConfig | MixConfig):
+    elif isinstance(default, MomentConfig | MixConfig | DeflateConfig):
         assert f"`{type(default).__name__}()`" in stated
     elif isinstance(default, tuple):
         assert tuple(numbers(stated)) == default

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gradine.exact.deflate import DeflateConfig
 from gradine.exact.mixing import MixConfig
 from gradine.exact.moments import MomentConfig
 
@@ -16,6 +17,7 @@ class ExactConfig:
 
     moments: MomentConfig = field(default_factory=MomentConfig)
     mixing: MixConfig = field(default_factory=MixConfig)
+    deflate: DeflateConfig = field(default_factory=DeflateConfig)
     #: Rank of every Theta_i and W_i; None: full, or what the data say where they are too few for
     #: full heads.
     rank: int | None = None
@@ -49,6 +51,9 @@ class ExactConfig:
     low_rank_levels: tuple[float, ...] = (1.0, 0.7, 0.5)
     low_rank_steps: int = 1200
     low_rank_share: float = 0.93
+    #: Multiplications of one product with a Jacobian by full matrices, beyond which heads of a
+    #: given rank are found one after the other and fitted by their factors alone.
+    wide_work: float = 3e9
     #: Steps without penalties, and products with the Jacobian in one of them.
     steps: int = 80
     products: int = 160

@@ -16,11 +16,14 @@ from gradine.exact.mixing import mix, mixing_examples
 from gradine.exact.moments import moment_spectrum
 from gradine.exact.results import Curve, HeadFit, Identified, Mixed, Spectrum
 from gradine.exact.units import Units, measure
+from gradine.exact.wide import unidentified
 from gradine.exact.workshop import RunPhase, Workshop
 from gradine.examples import FittingData
 from gradine.status import NotLearned, Status
 
 __all__ = ["ExactAnswer", "learn_exactly"]
+
+WIDE = "no error bars: the layer is too wide for them"
 
 
 class ExactAnswer(NamedTuple):
@@ -65,6 +68,12 @@ def learn_exactly(
         fit, asked = workshop.fit(heads), True
     # Is what is left noise? Then all examples that memory allows average it out.
     ending = None
+    if workshop.wide(heads):
+        if not fit.exact:
+            detail = f"{fit.heads} heads of rank {fit.rank} leave a residual of {fit.residual:.2g}"
+            ending = NotLearned(Status.NOT_REALIZABLE, detail)
+        fit = replace(fit, theta=units.theta(fit.theta), w=units.w(fit.w))
+        return ExactAnswer(fit, unidentified(fit), ending, WIDE)
     if not fit.exact:
         ending = _objection(workshop, fit.heads, asked)
         if ending is None:

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from gradine import kernels
 from gradine.engine import free_memory
 from gradine.exact.config import ExactConfig
+from gradine.exact.deflate import rows_needed
 from gradine.exact.heads import FitTask, fit_heads, refine, unknowns
 from gradine.exact.results import HeadFit
+from gradine.exact.wide import fit_wide
 from gradine.examples import FittingData
 
 __all__ = ["RunPhase", "Workshop"]
@@ -122,6 +124,25 @@ class Workshop:
             return fit
         return self.run(name, HeadFit, lambda: refine(task, fit))
 
+    def wide(self, heads: int) -> bool:
+        """Whether the layer is too wide for steps with full matrices, and its rank is known."""
+        data, rank = self.data, self.config.rank
+        if rank is None or self.like is not None:
+            return False
+        rows = self.config.examples_per_bound * self.unknowns(heads, rank) / data.out_dim
+        return rows * heads * data.width * data.dim > self.config.wide_work
+
+    def _fit_wide(self, heads: int, rank: int) -> HeadFit:
+        """As many examples as the moments take, and memory allows."""
+        data = self.data
+        shape = (data.seq_len, data.width, data.dim, data.out_dim)
+        _, count = rows_needed(heads, rank, shape, self.config.deflate)
+        each = 8 * data.seq_len * (4 * data.width + 6 * data.out_dim + 3 * heads * data.seq_len)
+        X, Y = self._sample(min(count, int(self.config.memory_share * free_memory() / each)))
+        return fit_wide(
+            FitTask(X, Y, *data.validation(), data.dim, self.config, self.seed), heads, rank
+        )
+
     def _ranks(self, heads: int) -> list[int | None]:
         """Full, unless examples are too few for that: then powers of two that they do for."""
         if self.config.rank is not None:
@@ -133,6 +154,8 @@ class Workshop:
 
     def _at_some_rank(self, heads: int, ranks: list[int | None], starts: int | None) -> HeadFit:
         best: HeadFit | None = None
+        if self.wide(heads) and ranks[0] is not None:
+            return self._fit_wide(heads, ranks[0])
         for rank in ranks:
             task = self.task(heads, rank, self.data.split.n_fit if len(ranks) > 1 else None)
             found = fit_heads(task, heads, rank, self.known.get(heads), starts)

@@ -1,0 +1,160 @@
+"""`python -m benchmarks.passive`: the six layers of MiniLM from examples, beside PyTorch students.
+
+Our learner is told the number of heads and their rank, as the students are. They train on the same
+examples for as long as it took. Errors are relative RMS errors on fresh sequences of the same kind.
+With --text the tokens are those that real text gives the layer, instead of Gaussian ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import gradine
+from benchmarks.minibatch import train_adam, train_lbfgs
+from benchmarks.minilm import LAYERS, minilm_layer
+from benchmarks.sentences import hidden_states
+from benchmarks.store import Store
+from benchmarks.student import Shape
+from benchmarks.text import markdown, seconds, short
+from gradine.exact.config import ExactConfig
+
+__all__ = ["main"]
+
+Array = NDArray[np.float64]
+
+HERE = Path(__file__).parent
+MEASURED_BY = ("passive.py", "minibatch.py", "student.py", "sentences.py", "minilm.py")
+SEQ_LEN, HEADS, RANK = 8, 12, 32
+EXAMPLES, FRESH = 8600, 400
+PEERS = {"Adam": train_adam, "L-BFGS": train_lbfgs}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.passive", description=__doc__)
+    parser.add_argument("--layers", default="0,1,2,3,4,5", help="which, by number")
+    parser.add_argument("--minutes", type=float, help="for each student; default: our own time")
+    parser.add_argument("--text", action="store_true", help="tokens of real text")
+    parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
+    parser.add_argument("--out", type=Path, default=HERE / "results" / "passive.md")
+    options = parser.parse_args(arguments)
+    layers = [int(name) for name in options.layers.split(",")]
+    if not all(0 <= layer < LAYERS for layer in layers):
+        parser.error(f"--layers is {options.layers}; expected numbers from 0 to {LAYERS - 1}")
+    store = Store(options.out.with_suffix(".jsonl"), MEASURED_BY, fresh=options.fresh)
+    for layer in layers:
+        kind = "text" if options.text else "gaussian"
+        ours = store.once(partial(_ours, layer, options.text), kind, layer, "ours")
+        print(f"{kind} layer {layer}: ours {_line(ours)}", flush=True)
+        allowed = options.minutes * 60.0 if options.minutes else ours["seconds"]
+        for name in PEERS:
+            peer = store.once(partial(_peer, layer, options.text, name, allowed), kind, layer, name)
+            print(f"{kind} layer {layer}: {name} {_line(peer)}", flush=True)
+    _write(store, options.out)
+
+
+def examples(layer: int, text: bool) -> tuple[gradine.AttentionLayer, Array, Array]:
+    """The layer, tokens with a constant coordinate, and outputs; the last ``FRESH`` are fresh."""
+    truth = minilm_layer(layer)
+    if text:
+        tokens = hidden_states(layer, EXAMPLES + FRESH, SEQ_LEN)
+    else:
+        rng = np.random.default_rng(layer)
+        tokens = rng.standard_normal((EXAMPLES + FRESH, SEQ_LEN, truth.dim - 1))
+    X = np.concatenate([tokens, np.ones((*tokens.shape[:2], 1))], axis=2)
+    return truth, X, np.asarray(truth(X))
+
+
+def _error(layer: gradine.AttentionLayer, X: Array, Y: Array) -> float:
+    """Relative RMS error on the fresh examples."""
+    X, Y = X[EXAMPLES:], Y[EXAMPLES:]
+    return float(np.sqrt(np.sum((layer(X) - Y) ** 2) / np.sum(Y**2)))
+
+
+def _ours(layer: int, text: bool) -> dict[str, Any]:
+    truth, X, Y = examples(layer, text)
+    config = gradine.LearnConfig(exact=ExactConfig(rank=RANK))
+    began = time.perf_counter()
+    fit = gradine.learn(
+        X[:EXAMPLES], Y[:EXAMPLES], heads=HEADS, method="exact", seed=0, config=config
+    )
+    spent = time.perf_counter() - began
+    found = fit.candidate
+    assert found is not None
+    match = gradine.compare(found, truth, examples=1, seq_len=SEQ_LEN)
+    return {
+        "error": _error(found, X, Y),
+        "seconds": spent,
+        "status": fit.status.code,
+        "theta_errors": match.theta_error.tolist(),
+        "w_errors": match.w_error.tolist(),
+        "load": os.getloadavg()[0],
+    }
+
+
+def _peer(layer: int, text: bool, name: str, allowed: float) -> dict[str, Any]:
+    truth, X, Y = examples(layer, text)
+    shape = Shape(HEADS, truth.dim, truth.out_dim, RANK)
+    began = time.perf_counter()
+    student, how = PEERS[name](X[:EXAMPLES], Y[:EXAMPLES], shape, allowed, layer)
+    spent = time.perf_counter() - began
+    return {
+        "error": _error(student, X, Y),
+        "seconds": spent,
+        **how,
+        "load": os.getloadavg()[0],
+    }
+
+
+def _line(record: dict[str, Any]) -> str:
+    kept = {name: value for name, value in record.items() if name not in ("build", "key")}
+    return json.dumps(kept, default=str)
+
+
+def _write(store: Store, out: Path) -> None:
+    """The table of all that is in the store, and the same as JSON."""
+    lines, kept = [], []
+    for kind in ("gaussian", "text"):
+        for layer in range(LAYERS):
+            ours = store.get(kind, layer, "ours")
+            if ours is None:
+                continue
+            peers = {name: store.get(kind, layer, name) for name in PEERS}
+            kept.append({"tokens": kind, "layer": layer, "ours": ours, **peers})
+            errors = [peer["error"] for peer in peers.values() if peer]
+            right = sum(error <= 1e-3 for error in ours["theta_errors"])
+            lines.append(
+                [
+                    kind,
+                    str(layer),
+                    f"{ours['error']:.1e}",
+                    f"{right} of {HEADS}",
+                    seconds(ours["seconds"]),
+                    *(f"{peer['error']:.2f}" if peer else "-" for peer in peers.values()),
+                    short(min(errors) / ours["error"]) if errors else "-",
+                    ours["status"],
+                ]
+            )
+    header = ["tokens", "layer", "our error", "heads to 1e-3", "seconds", *PEERS]
+    table = markdown([*header, "best peer over ours", "status"], lines)
+    text = (
+        "# MiniLM's attention layers from examples\n\n"
+        f"`python -m benchmarks.passive`; {EXAMPLES:,} sequences of {SEQ_LEN} tokens. Errors are\n"
+        f"relative RMS errors on {FRESH} fresh sequences. Students have the factors of {HEADS}\n"
+        f"heads of rank {RANK}, and train for as long as our learner took.\n\n"
+    )
+    out.write_text(text + table + "\n")
+    out.with_suffix(".json").write_text(json.dumps(kept, indent=1) + "\n")
+    print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Narrow heads, found one after the other in what is left of the outputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import gradine
+from gradine.exact.config import ExactConfig
+from gradine.exact.deflate import DeflateConfig, deflate, rows_needed
+from gradine.exact.probes import find_heads
+
+CONFIG = DeflateConfig(moment_rows=12.0)
+RULES = {"spare": 4, "rounds": (5, 8), "ratio": 1.3}
+
+
+def unit(left, right):
+    product = left @ right
+    return product / np.linalg.norm(product, axis=(1, 2), keepdims=True)
+
+
+def narrow_layer(heads, dim, rank, seed, constant=False):
+    """Heads of unequal size, with query and value biases if there is a constant coordinate."""
+    rng = np.random.default_rng(seed)
+    draw = rng.standard_normal
+    width = dim + constant
+    theta = 2.5 * unit(draw((heads, width, rank)), draw((heads, rank, dim)))
+    w = np.sqrt(dim) * unit(draw((heads, width, rank)), draw((heads, rank, dim)))
+    w *= np.linspace(0.7, 1.4, heads)[:, None, None]
+    theta = np.pad(theta, ((0, 0), (0, 0), (0, int(constant))))
+    return gradine.AttentionLayer(theta, w, constant=constant)
+
+
+def tokens(n, k, dim, seed, constant=False):
+    X = np.random.default_rng(seed).standard_normal((n, k, dim + constant))
+    if constant:
+        X[..., -1] = 1.0
+    return X
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_narrow_heads_are_found_to_rounding(constant):
+    layer = narrow_layer(4, 32, 4, seed=1, constant=constant)
+    width = 32 + constant
+    n = rows_needed(4, 4, (6, width, 32, 32), CONFIG)[1]
+    X = tokens(n, 6, 32, 2, constant)
+    found = deflate(X, layer(X), 32, 4, 4, CONFIG, seed=0)
+    theta = np.pad(found.theta, ((0, 0), (0, 0), (0, int(constant))))
+    answer = gradine.AttentionLayer(theta, found.w, constant=constant)
+    match = gradine.compare(answer, layer, seq_len=6)
+    assert match.function_error < 1e-10
+    assert match.theta_error.max() < 1e-9 and match.w_error.max() < 1e-9
+    assert sum(found.phases) >= 1 and found.misfits[-1] < 1e-20
+
+
+def test_probes_show_heads_where_there_are_some_and_none_in_noise():
+    layer = narrow_layer(3, 32, 4, seed=3)
+    X = tokens(4000, 6, 32, 4)
+    Y = layer(X)
+    design = np.concatenate([X, X.sum(axis=1, keepdims=True) - X], axis=2).reshape(-1, 64)
+    flat = Y.reshape(-1, 32)
+    R = (flat - design @ np.linalg.lstsq(design, flat, rcond=None)[0]).reshape(Y.shape)
+    rng = np.random.default_rng(5)
+    shown = find_heads(X, R, 32, 3, 4, rng=rng, **RULES)
+    assert shown.clear(1.3) == 3
+    cosines = np.abs(np.einsum("iab,jab->ij", shown.heads.theta[:3], layer.theta)) / 2.5
+    assert sorted(np.argmax(cosines, axis=1)) == [0, 1, 2]  # each head once
+    assert cosines.max(axis=1).min() > 0.8
+    noise = find_heads(X, R[rng.permutation(len(R))], 32, 3, 4, rng=rng, **RULES)
+    assert noise.clear(1.3) == 0
+
+
+def test_a_row_says_only_so_much_about_theta():
+    by_pairs, by_eights = (
+        k * rows_needed(4, 8, (k, 64, 64, 64), DeflateConfig())[0] for k in (2, 8)
+    )
+    assert by_pairs > 3 * by_eights
+
+
+def test_a_wide_layer_is_learned_without_full_matrices():
+    layer = narrow_layer(4, 32, 4, seed=1)
+    X = tokens(3000, 6, 32, 7)
+    exact = ExactConfig(rank=4, wide_work=0.0, deflate=CONFIG)
+    config = gradine.LearnConfig(exact=exact)
+    fit = gradine.learn(X, layer(X), heads=4, method="exact", config=config)
+    assert fit.status.code == "learned_function"
+    assert "too wide" in fit.detail
+    assert fit.phases["fit_4"].reasons == ["strongest heads first, by moments of what is left"]
+    assert gradine.compare(fit.layer, layer, seq_len=6).theta_error.max() < 1e-9
+
+
+def test_what_so_many_heads_cannot_explain_is_said():
+    layer = narrow_layer(4, 32, 4, seed=1)
+    X = tokens(1500, 6, 32, 8)
+    exact = ExactConfig(rank=4, wide_work=0.0, deflate=replace(CONFIG, last_steps=5))
+    config = gradine.LearnConfig(exact=exact)
+    fit = gradine.learn(X, layer(X), heads=2, method="exact", config=config)
+    assert fit.status.code == "not_realizable" and fit.layer is None
+    assert "2 heads of rank 4 leave a residual" in fit.detail
