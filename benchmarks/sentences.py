@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,27 +66,29 @@ def _windows(numbers: list[int], seq_len: int) -> Iterator[tuple[int, ...]]:
         yield tuple(numbers[at : at + seq_len])
 
 
+@cache
+def _tensor(name: str) -> Array:
+    """A tensor of the model, read once."""
+    weights = find_weights(model_folder() or "")
+    weights.check(name)
+    return weights.read(name)
+
+
 def _states(layer: int, ids: NDArray[np.int64]) -> Array:
     """The model up to this layer, with dropout off and no padding."""
     from scipy.special import erf
 
-    weights = find_weights(model_folder() or "")
-
-    def read(name: str) -> Array:
-        weights.check(name)
-        return weights.read(name)
-
     def norm(x: Array, name: str) -> Array:
         x = x - x.mean(axis=-1, keepdims=True)
         x /= np.sqrt(np.mean(x**2, axis=-1, keepdims=True) + EPSILON)
-        return x * read(f"{name}.weight") + read(f"{name}.bias")
+        return x * _tensor(f"{name}.weight") + _tensor(f"{name}.bias")
 
     def dense(x: Array, name: str) -> Array:
-        return x @ read(f"{name}.weight").T + read(f"{name}.bias")
+        return x @ _tensor(f"{name}.weight").T + _tensor(f"{name}.bias")
 
-    x = read("embeddings.word_embeddings.weight")[ids]
-    x = x + read("embeddings.position_embeddings.weight")[: ids.shape[1]]
-    x = norm(x + read("embeddings.token_type_embeddings.weight")[0], "embeddings.LayerNorm")
+    x = _tensor("embeddings.word_embeddings.weight")[ids]
+    x = x + _tensor("embeddings.position_embeddings.weight")[: ids.shape[1]]
+    x = norm(x + _tensor("embeddings.token_type_embeddings.weight")[0], "embeddings.LayerNorm")
     for i in range(layer):
         prefix = f"encoder.layer.{i}"
         attended = minilm_layer(i)(np.concatenate([x, np.ones((*x.shape[:2], 1))], axis=2))

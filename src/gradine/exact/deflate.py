@@ -145,7 +145,7 @@ class _Search:
         self.config, self.rng, self.say = config, rng, say
         self.misfits: list[float] = []
         self.phases: list[int] = []
-        self.idle = 0
+        self.idle, self.damping = 0, config.damping
         self.left: Array | None = None  # probes that were no heads yet, for the next phase
 
     def missing(self, heads: int, found: Heads | None) -> int:
@@ -232,6 +232,7 @@ class _Search:
                 at = there
                 if not worthwhile:
                     break
+        self.damping = damping
         return at.heads
 
     def finish(
@@ -240,14 +241,14 @@ class _Search:
         """To the end, with nothing free: steps in single precision from an exact residual."""
         config = self.config
         exact = NarrowProblem(X, Y, problem.dim, free=False)
-        at, damping, idle = exact.evaluate(heads.astype(np.float64)), config.damping, 0
+        at, damping, idle = exact.evaluate(heads.astype(np.float64)), self.damping, 0
         for _ in range(config.last_steps):
             if at.misfit <= config.least_misfit or idle >= 4:
                 break
             size = math.sqrt(float(np.mean(at.residual**2)))
             rough = problem.evaluate(at.heads.astype(np.float32))
             rough.residual[:] = at.residual / size  # small numbers would be lost in squares
-            accuracy = min(0.03, max(3.0 * math.sqrt(at.misfit), 1e-3))
+            accuracy = min(0.1, max(3.0 * math.sqrt(at.misfit), 3e-3))
             step, promised = gauss_newton_step(
                 problem, rough, damping, config.last_products, accuracy
             )
