@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks.queries import defences, design, planted
+from benchmarks.queries import defences, design, minilm, planted
 from benchmarks.store import Store
 
 __all__ = ["PARTS", "main"]
@@ -26,7 +26,12 @@ RESULTS = Path(__file__).parent.parent / "results"
 SCRATCH = RESULTS / "scratch"
 
 #: A part is a module with TITLE, MEASURED_BY, ``measure(store, quick)`` and ``page(content)``.
-PARTS: dict[str, ModuleType] = {"planted": planted, "design": design, "defences": defences}
+PARTS: dict[str, ModuleType] = {
+    "planted": planted,
+    "minilm": minilm,
+    "design": design,
+    "defences": defences,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import time
 from collections.abc import Callable
@@ -22,11 +21,13 @@ from gradine.phases import Phases
 from gradine.progress import Listener
 from gradine.queries import Usage
 from gradine.queries.config import whole_number
+from gradine.queries.closed_form import learn_in_closed_form
 from gradine.queries.fit_route import learn_fit
 from gradine.queries.log import AnswerLog
 from gradine.queries.oracle import Oracle, as_oracle
 from gradine.queries.precision import Precision, glance_at_precision, probe_precision
 from gradine.queries.query_config import QueryConfig
+from gradine.queries.scalar import learn_scalar
 from gradine.queries.tokens import allowed_size
 from gradine.queries.verification import Budget, fresh_questions, verified
 from gradine.status import NotLearned, Status
@@ -43,9 +44,9 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-QueryMethod = Literal["auto", "fit", "blocks", "scalar"]
+QueryMethod = Literal["auto", "fit", "closed", "scalar"]
 
-METHODS = ("auto", "fit", "blocks", "scalar")
+METHODS = ("auto", "fit", "closed", "scalar")
 ANSWERS = "answers"  # folder of the answers in that of a run
 LIKELY_HEADS = 8  # by which `auto` judges what a fit would take, where heads are not told
 
@@ -118,6 +119,9 @@ def learn_by_queries(
     )
 
 
+Design = Callable[[Oracle, int | None, Precision, int, RunPhase], AttentionLayer]
+
+
 @dataclass(frozen=True, eq=False)
 class _Request:
     """What a learner is given."""
@@ -127,6 +131,9 @@ class _Request:
     seed: int
     config: QueryConfig
     run: RunPhase
+
+
+Way = Callable[[_Request, Precision], tuple[Ended, Precision]]
 
 
 def answer_log(
@@ -164,7 +171,7 @@ def check_query(
             f"rank is {rank}; expected between 1 and {oracle.dim}, the dimension of a token"
         )
     last = oracle.readout.rows == "last"
-    if method in ("fit", "blocks") and last:
+    if method in ("fit", "closed") and last:
         raise ValueError(
             f"method is {method!r}, and only the last row is visible; expected 'scalar' or 'auto'"
         )
@@ -184,7 +191,7 @@ def ways(method: str, oracle: Oracle, heads: int | None, config: QueryConfig) ->
         return ("scalar",)
     d = oracle.dim
     numbers = unknowns(heads or LIKELY_HEADS, d, d, oracle.out_dim or d, config.exact.rank)
-    return ("fit",) if numbers <= config.affordable else ("blocks",)
+    return ("fit",) if numbers <= config.affordable else ("closed",)
 
 
 def _learn(request: _Request, ways: tuple[str, ...]) -> tuple[Ended, Precision | None]:
@@ -212,23 +219,20 @@ def _by_fit(request: _Request, precision: Precision) -> tuple[Ended, Precision]:
     return ended, answer.precision
 
 
-def _by_design(name: str) -> Callable[[_Request, Precision], tuple[Ended, Precision]]:
-    """A learner of a module of its own, which is loaded when it is needed."""
+def _by_design(name: str, learner: Design) -> Way:
+    """A learner whose questions follow a design, and which has nothing to say but the layer."""
 
     def learn(request: _Request, precision: Precision) -> tuple[Ended, Precision]:
-        learner = getattr(importlib.import_module(f"gradine.queries.{name}"), f"learn_{name}")
-        layer: AttentionLayer = learner(
-            request.oracle, request.heads, precision, request.seed, request.run
-        )
+        layer = learner(request.oracle, request.heads, precision, request.seed, request.run)
         return Ended(name, layer), precision
 
     return learn
 
 
-WAYS: dict[str, Callable[[_Request, Precision], tuple[Ended, Precision]]] = {
+WAYS: dict[str, Way] = {
     "fit": _by_fit,
-    "blocks": _by_design("blocks"),
-    "scalar": _by_design("scalar"),
+    "closed": _by_design("closed", learn_in_closed_form),
+    "scalar": _by_design("scalar", learn_scalar),
 }
 
 

@@ -255,12 +255,12 @@ def test_auto_chooses_by_what_is_visible_and_what_a_fit_would_take():
 
     config = QueryConfig()
     assert ways("auto", as_oracle(plant(1, 64)), None, config) == ("fit",)
-    assert ways("auto", as_oracle(lambda X: X, 384), 12, config) == ("blocks",)
+    assert ways("auto", as_oracle(lambda X: X, 384), 12, config) == ("closed",)
     last = as_oracle(plant(1, 8), rows="last", output=0)
     assert ways("auto", last, None, config) == ("scalar",)
     narrow = replace(config, exact=replace(config.exact, rank=2))
     assert ways("auto", as_oracle(lambda X: X, 384), 12, narrow) == ("fit",)
-    assert ways("blocks", as_oracle(plant(1, 8)), None, config) == ("blocks",)
+    assert ways("closed", as_oracle(plant(1, 8)), None, config) == ("closed",)
 
 
 def test_the_same_seed_gives_the_same_answer():

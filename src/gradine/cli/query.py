@@ -31,7 +31,7 @@ class Method(StrEnum):
 
     auto = "auto"
     fit = "fit"
-    blocks = "blocks"
+    closed = "closed"
     scalar = "scalar"
 
 

@@ -40,7 +40,7 @@ Numbers = NDArray[np.int64]
 LONG = 1e4  # units of a Gaussian token that paths need for their keys, to be worth trying
 UNEXPLAINED = 0.3  # share of the answers that wrong heads leave
 MOST_PASSES = 5
-SETTLED = 1e-12  # relative residual, or change: nothing is left to gain
+SETTLED = 1e-12  # relative residual that leaves nothing to gain
 PAIRS = 64  # of single tokens, whose rounded answers average to the bias
 UNBIASED = 1e-6  # what is even in the tokens, over what is odd, of a layer without biases
 
@@ -159,7 +159,7 @@ def _heads(around: Around, values: FoundValues, seed: int) -> FoundHeads:
         changes.append(float(np.linalg.norm(w - before) / np.linalg.norm(w)))
         residuals.append(residual)
         # Rows that a wrong W could not all agree with: it is right. Or it rests.
-        if residual < SETTLED or changes[-1] < SETTLED:
+        if residual < SETTLED or changes[-1] < residual:
             break
     return FoundHeads(
         theta=seen.theta,
