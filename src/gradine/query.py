@@ -20,8 +20,8 @@ from gradine.layer import AttentionLayer
 from gradine.phases import Phases
 from gradine.progress import Listener
 from gradine.queries import Usage
-from gradine.queries.config import whole_number
 from gradine.queries.closed_form import learn_in_closed_form
+from gradine.queries.config import whole_number
 from gradine.queries.fit_route import learn_fit
 from gradine.queries.log import AnswerLog
 from gradine.queries.oracle import Oracle, as_oracle
