@@ -8,7 +8,9 @@ Three phases, each a block of questions or a few of them:
 3. `directions`: tokens beside that one give the whole matrices.
 
 Where large keys may not be sent, or tokens have few coordinates, `scatter` asks at random.
-No more is asked than the published 4 m d^2 - 2 m + 1, what finding the precision has cost included.
+No more is planned than the published 4 m d^2 - 2 m + 1 for the heads that are seen. With 5
+coordinates or more that includes what finding the precision has cost. It is exceeded where heads
+are seen that are not there, and where `scatter` goes on to one head more because all starts failed.
 """
 
 from __future__ import annotations
