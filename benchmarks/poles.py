@@ -8,8 +8,9 @@ first has a second one, of a sum with a pair that is known, to say which pole be
     2m (2 d^2 - 1) + 1 = 4 m d^2 - 2 m + 1 queries, of 2m + 1 tokens at most.
 
 This is our reconstruction: the function of n and the count are theirs, how poles are matched across
-pairs is ours, and their own code is not public. In exact arithmetic this is all there is to it. The linear system for the function and the roots of
-its denominator are ill-conditioned, and the loss grows by more than a digit with every head.
+pairs is ours, and their own code is not public. In exact arithmetic this is all there is to it. The
+linear system for the function and the roots of its denominator are ill-conditioned, and the loss
+grows by more than a digit with every head.
 
 [BKK26] Bhattamishra et al., arXiv 2601.16873. [KK26] Kim and Kim, arXiv 2608.03294.
 """
