@@ -20,6 +20,8 @@ from gradine.exact.config import ExactConfig
 from gradine.exact.deflate import DeflateConfig
 from gradine.exact.mixing import MixConfig
 from gradine.exact.moments import MomentConfig
+from gradine.fit import LearnConfig
+from gradine.queries.query_config import QueryConfig
 from gradine.sculpt.config import SculptConfig
 from gradine.status import Status
 
@@ -35,6 +37,7 @@ STORY = [
     "polish",
     "exact",
     "oracles",
+    "queries",
     "scalar",
     "choosing",
     "certificate",
@@ -127,7 +130,7 @@ def replay(page: Path, capsys) -> list[int]:
 
 def test_commands_of_the_readme_and_of_the_page_on_files(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert replay(README, capsys) == [0, 0, 0, 0]
+    assert replay(README, capsys) == [0, 0, 0, 0, 0]
     # The page on files goes on where the README ends.
     assert replay(DOCS / "files.md", capsys) == [2, 3, 2, 0]
 
@@ -199,9 +202,15 @@ EXPLAINED = {
     ExactConfig: [EXACT],
     MomentConfig: [EXACT],
     MixConfig: [EXACT],
+    QueryConfig: [DOCS / "queries.md"],
     DeflateConfig: [EXACT],
 }
-SETTINGS = [(kind, item.name) for kind in EXPLAINED for item in fields(kind)]
+SETTINGS = [
+    (kind, item.name)
+    for kind in EXPLAINED
+    for item in fields(kind)
+    if kind is not QueryConfig or item not in fields(LearnConfig)
+]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ Record = dict[str, Any]
 
 TITLE = "Defences"
 MEASURED_BY = ("queries/planted.py", "queries/defences.py")
-HEADS, DIM, SEEDS = 4, 16, 3
+HEADS, DIM, SEEDS = 2, 16, 2
 
 
 class Defence(NamedTuple):
@@ -35,7 +35,6 @@ DEFENCES = (
     Defence("float16", lambda layer: gradine.Rounded(layer, dtype="float16")),
     Defence("bfloat16", lambda layer: gradine.Rounded(layer, dtype="bfloat16")),
     Defence("3 decimals", lambda layer: gradine.Rounded(layer, decimals=3)),
-    Defence("2 decimals", lambda layer: gradine.Rounded(layer, decimals=2)),
     Defence("noise 0.001", lambda layer: gradine.Noisy(layer, 1e-3)),
     Defence("noise 0.01", lambda layer: gradine.Noisy(layer, 1e-2)),
     Defence("noise 0.1", lambda layer: gradine.Noisy(layer, 1e-1)),
@@ -93,18 +92,17 @@ def page(content: Record) -> str:
     lines = [_line(row["defence"], row["runs"]) for row in content["rows"]]
     return (
         f"{markdown(header, lines)}\n\n"
-        f"{HEADS} heads, dim {DIM}, scale {SCALE:g}; medians of {SEEDS} layers. Errors are "
+        f"{HEADS} heads, dim {DIM}, scale {SCALE:g}; the worst of {SEEDS} layers. Errors are "
         "relative RMS errors on fresh standard Gaussian sequences of 4 tokens, against the layer "
         "itself: of the veiled answers, and of what was recovered from them (verified or not)."
     )
 
 
 def _line(name: str, runs: list[Record]) -> list[str]:
-    def middle(key: str) -> float | None:
-        values = sorted(run[key] for run in runs if run[key] is not None)
-        return values[len(values) // 2] if values else None
+    def worst(key: str) -> float | None:
+        return max((run[key] for run in runs if run[key] is not None), default=None)
 
-    own, error = middle("own"), middle("error")
+    own, error = worst("own"), worst("error")
     ratio = None if error is None or not own else error / own
     statuses = sorted({run["status"] for run in runs})
     return [
@@ -112,8 +110,8 @@ def _line(name: str, runs: list[Record]) -> list[str]:
         short(own),
         short(error),
         "-" if ratio is None else short(ratio),
-        short(middle("theta_error")),
-        short(middle("ratio")),
+        short(worst("theta_error")),
+        short(worst("ratio")),
         ", ".join(f"{status} ({sum(r['status'] == status for r in runs)})" for status in statuses),
-        seconds(middle("seconds")),
+        seconds(worst("seconds")),
     ]

@@ -23,8 +23,8 @@ Record = dict[str, Any]
 
 TITLE = "Which questions: fits at 1.5 times the counting bound"
 MEASURED_BY = ("queries/planted.py", "queries/design.py")
-DIM, RATIO, STARTS, SEEDS = 16, 1.5, 2, 8
-HEADS, TOKENS, LOGITS = (1, 4), (2, 4, 8, 16), (0.1, 0.35, 2.0)
+DIM, RATIO, STARTS, SEEDS = 16, 1.5, 2, 5
+HEADS, TOKENS, LOGITS = (1, 4), (4, 8, 16), (0.1, 0.35, 2.0)
 RIGHT = 1e-6  # theta error up to which a fit has found the heads
 
 
@@ -47,7 +47,7 @@ def trial(heads: int, tokens: int, logit: float, seed: int) -> Record:
 def measure(store: Store, quick: bool) -> Record:
     rows = []
     for heads in HEADS[:1] if quick else HEADS:
-        for tokens in TOKENS[2:3] if quick else TOKENS:
+        for tokens in TOKENS[1:2] if quick else TOKENS:
             for logit in LOGITS[1:2] if quick else LOGITS:
                 runs = []
                 for seed in range(2 if quick else SEEDS):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -93,7 +94,7 @@ def learn_by_queries(
     phases = Phases(listener or Listener(), budget.most or 0)
     ended, precision = Ended(method, None, budget.hopeless), None
     if ended.ending is None:
-        request = _Request(source, wanted, seed, config, phases.run)
+        request = _Request(source, wanted, seed, config, phases.run, method != "auto")
         with budget.without_verification():
             ended, precision = _learn(request, ways(method, source, wanted, config))
     learning = source.usage
@@ -131,6 +132,7 @@ class _Request:
     seed: int
     config: QueryConfig
     run: RunPhase
+    insists: bool  #: on the learner, whatever it takes
 
 
 Way = Callable[[_Request, Precision], tuple[Ended, Precision]]
@@ -184,14 +186,14 @@ def check_query(
 
 
 def ways(method: str, oracle: Oracle, heads: int | None, config: QueryConfig) -> tuple[str, ...]:
-    """The learners to try in turn."""
+    """The learners to try in turn; a second one where the function is none that the first can."""
     if method != "auto":
         return (method,)
     if oracle.readout.rows == "last":
         return ("scalar",)
     d = oracle.dim
     numbers = unknowns(heads or LIKELY_HEADS, d, d, oracle.out_dim or d, config.exact.rank)
-    return ("fit",) if numbers <= config.affordable else ("closed",)
+    return ("fit",) if numbers <= config.affordable else ("closed", "fit")
 
 
 def _learn(request: _Request, ways: tuple[str, ...]) -> tuple[Ended, Precision | None]:
@@ -213,7 +215,13 @@ def _learn(request: _Request, ways: tuple[str, ...]) -> tuple[Ended, Precision |
 
 def _by_fit(request: _Request, precision: Precision) -> tuple[Ended, Precision]:
     answer = learn_fit(
-        request.oracle, request.heads, precision, request.seed, request.run, request.config
+        request.oracle,
+        request.heads,
+        precision,
+        request.seed,
+        request.run,
+        request.config,
+        most_unknowns=math.inf if request.insists else request.config.affordable,
     )
     ended = Ended("fit", answer.layer, answer.ending, answer.identified, answer.fitted, answer.note)
     return ended, answer.precision

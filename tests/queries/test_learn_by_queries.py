@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 import gradine
-from gradine import QueryConfig, Status, as_oracle, compare, learn_by_queries, plant
+from gradine import QueryConfig, Status, as_oracle, compare, learn_by_queries, plant, query
 from gradine.layer import AttentionLayer
 from gradine.queries import AnswerLog, OracleConfig
+from gradine.status import NotLearned
+
+
+@dataclass(frozen=True)
+class Frames:
+    """A phase of a design."""
+
+    found: int
+    seconds: float
 
 
 def learning_rows(fit):
@@ -255,12 +264,58 @@ def test_auto_chooses_by_what_is_visible_and_what_a_fit_would_take():
 
     config = QueryConfig()
     assert ways("auto", as_oracle(plant(1, 64)), None, config) == ("fit",)
-    assert ways("auto", as_oracle(lambda X: X, 384), 12, config) == ("closed",)
+    assert ways("auto", as_oracle(lambda X: X, 384), 12, config) == ("closed", "fit")
     last = as_oracle(plant(1, 8), rows="last", output=0)
     assert ways("auto", last, None, config) == ("scalar",)
     narrow = replace(config, exact=replace(config.exact, rank=2))
     assert ways("auto", as_oracle(lambda X: X, 384), 12, narrow) == ("fit",)
     assert ways("closed", as_oracle(plant(1, 8)), None, config) == ("closed",)
+
+
+def test_where_no_design_fits_a_fit_is_tried_if_it_is_affordable(monkeypatch):
+    asked = []
+
+    def no_design(oracle, heads, precision, seed, run):
+        asked.append((oracle.dim, heads, precision.kind, seed))
+        raise NotLearned(Status.NOT_REALIZABLE, "no design")
+
+    monkeypatch.setitem(query.WAYS, "closed", query._by_design("closed", no_design))
+    truth = plant(1, 8, seed=1)
+    config = QueryConfig(affordable=200.0)  # less than likely heads take, more than this one
+    fit = learn_by_queries(truth, config=config)
+    assert fit.status is Status.LEARNED and fit.method == "fit"
+    assert asked == [(8, None, "float64", 0)]
+    two = learn_by_queries(plant(2, 8, seed=1), config=config)
+    assert two.status is Status.NOT_REALIZABLE
+    assert "2 heads that show has 256 unknowns" in two.detail
+    alone = learn_by_queries(truth, config=config, method="closed")
+    assert alone.status is Status.NOT_REALIZABLE and alone.method == "closed"
+    assert alone.detail == "no design" and alone.asking.verify_queries == 0
+
+
+def test_a_design_is_given_what_it_needs_and_its_layer_is_verified(monkeypatch):
+    truth = plant(2, 8, seed=1)
+    near = AttentionLayer(truth.theta * 1.1, truth.w)
+
+    def learner(layer):
+        def learn(oracle, heads, precision, seed, run):
+            assert (heads, seed) == (2, 5) and oracle.ask(np.ones((1, 2, 8))).shape[0] == 1
+            run("frames", Frames, lambda: Frames(7, 0.0))
+            return layer
+
+        return learn
+
+    for layer, status in ((truth, Status.LEARNED), (near, Status.NOT_VERIFIED)):
+        monkeypatch.setitem(query.WAYS, "closed", query._by_design("closed", learner(layer)))
+        fit = learn_by_queries(truth, heads=2, seed=5, method="closed")
+        assert fit.status is status and fit.method == "closed" and fit.phases["frames"].found == 7
+        assert (fit.layer is None) == (status is Status.NOT_VERIFIED)
+    column = AttentionLayer(truth.theta, truth.w[:, :, 3:4])
+    monkeypatch.setitem(query.WAYS, "scalar", query._by_design("scalar", learner(column)))
+    scalar = as_oracle(truth, rows="last", output=3)
+    fit = learn_by_queries(scalar, heads=2, seed=5)
+    assert fit.status is Status.LEARNED and fit.method == "scalar"
+    assert fit.asking.verify_rows == fit.asking.verify_queries == 200
 
 
 def test_the_same_seed_gives_the_same_answer():

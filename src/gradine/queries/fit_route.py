@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gradine.exact.config import ExactConfig
 from gradine.exact.count import spare_heads
-from gradine.exact.heads import FitTask, fit_heads
+from gradine.exact.heads import FitTask, fit_heads, unknowns
 from gradine.exact.identify import identify
 from gradine.exact.results import HeadFit, Identified
 from gradine.exact.units import Units
@@ -47,10 +47,13 @@ def learn_fit(
     seed: int,
     run: RunPhase,
     config: QueryConfig,
+    *,
+    most_unknowns: float = math.inf,
 ) -> FitAnswer:
     """Learn all heads from random questions; ``config.exact.rank`` is their rank, if it is known.
 
-    `NotLearned` where that fails: the function is none of so many heads, or the budget is spent.
+    `NotLearned` where that fails: the function is none of so many heads, the budget is spent, or
+    the first look shows heads of more than ``most_unknowns`` numbers.
     """
     seen: Scouted = run("scout", Scouted, lambda: scout(oracle, precision, seed))
     if not seen.sure and precision.kind == "float64":
@@ -59,6 +62,10 @@ def learn_fit(
         if precision.kind != "float64":
             seen = run(named("scout", 1), Scouted, lambda: scout(oracle, precision, seed))
     m = _first_heads(heads, seen)
+    numbers = unknowns(m, oracle.dim, oracle.dim, seen.out_dim, config.exact.rank)
+    if numbers > most_unknowns:
+        detail = f"a fit of the {m} heads that show has {numbers} unknowns, which takes too long"
+        raise NotLearned(Status.NOT_REALIZABLE, detail)
     if not _exact(precision, config.exact):
         return learn_noisy(oracle, heads, m, precision, seed, run, config, seen)
     logit = config.fit_logit if config.exact.rank is None else config.narrow_logit
