@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +61,8 @@ class Scouted:
     seconds: float
 
 
-class _Look(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Look:
     """What one sequence shows."""
 
     values: Array
@@ -105,7 +105,7 @@ def scout(oracle: Oracle, precision: Precision, seed: int) -> Scouted:
     while look.heads >= min(few, most) and few < most:
         few = min(2 * few, most + 1)
         more = _look(oracle, precision, alone, size * toward, size, few, rng)
-        look = more._replace(logit=look.logit)  # which was doubted, if it had to be
+        look = replace(more, logit=look.logit)  # which was doubted, if it had to be
     after = oracle.usage
     largest_value = max(float(look.values[0]), SMALLEST)
     return Scouted(
@@ -134,7 +134,7 @@ def _first(
     if look.logit > DOUBTFUL:
         b = pulled_in(oracle, size * rng.standard_normal(oracle.dim))
         bent = _by_bending(oracle, precision, a, b)
-        look = look if bent > look.logit / DOUBTFUL else look._replace(logit=bent)
+        look = look if bent > look.logit / DOUBTFUL else replace(look, logit=bent)
     return alone, look
 
 

@@ -141,7 +141,7 @@ def _own_stations(story: Story) -> dict[str, str]:
     names = [name for name in story.fit.phases if name != "verify"]
     halt = _halt(story)
     names += [] if halt is None or halt in (*names, "verify") else [halt]
-    return {name: name.replace("_", " ") for name in (*names, "verify")}
+    return {name: escape(name.replace("_", " ")) for name in (*names, "verify")}
 
 
 def _halt(story: Story) -> str | None:
