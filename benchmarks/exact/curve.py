@@ -63,6 +63,10 @@ def _share(tally: Record) -> float:
     return tally["solved"] / tally["seeds"] if tally["seeds"] else 0.0
 
 
+def _seeds(count: int) -> str:
+    return "1 seed" if count == 1 else f"{count} seeds"
+
+
 def page(summary: Record) -> str:
     smallest = summary["smallest"]
     header = ["examples / bound", "examples", *(name for name, *_ in LEARNERS.values())]
@@ -101,7 +105,7 @@ def draw(summary: Record, path: Path) -> None:
             axes.plot(
                 [point["ratio"] for point in points],
                 [_share(point[key]) for point in points],
-                label=f"{name}, {max(point[key]['seeds'] for point in points)} seeds",
+                label=f"{name}, {_seeds(max(point[key]['seeds'] for point in points))}",
                 color=colour,
                 marker=marker,
                 markersize=size,
@@ -113,6 +117,7 @@ def draw(summary: Record, path: Path) -> None:
     axes.set_xscale("log")
     axes.set_xticks(ratios, [f"{ratio:g}" for ratio in ratios])
     axes.minorticks_off()
+    axes.tick_params(axis="x", pad=9)  # markers at zero reach below the axis
     axes.set(xlabel="examples / counting bound", ylabel="share of seeds solved", ylim=(0, 1))
     axes.set_title(
         f"{CURVE.heads} heads, {CURVE.seq_len} tokens, dim {CURVE.dim}, scale {CURVE.scale:g}",

@@ -135,6 +135,7 @@ def cells_of(summary: Record) -> list[str]:
     """One line, in the order of `HEADER`."""
     faster, missed = summary["faster"], summary["missed"]
     rivals = [summary["rivals"][name] for name in RIVALS]
+    hold = "all hold" if faster is not None else "success holds, time has no peer yet"
     return [
         f"{summary['heads']}, {summary['seq_len']}, {summary['dim']}, {summary['scale']:g}, "
         f"{summary['rank'] or 'full'}",
@@ -155,7 +156,7 @@ def cells_of(summary: Record) -> list[str]:
         ),
         "-" if summary["rate"] is None else f"{summary['rate']:g}",
         "-" if faster is None else f"{'> ' if faster['at_least'] else ''}{short(faster['ratio'])}",
-        "none set" if missed is None else "; ".join(missed) or "all hold",
+        "none set" if missed is None else "; ".join(missed) or hold,
     ]
 
 
