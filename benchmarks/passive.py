@@ -65,14 +65,13 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def examples(layer: int, text: bool) -> tuple[gradine.AttentionLayer, Array, Array]:
-    """The layer, tokens with a constant coordinate, and outputs; the last ``FRESH`` are fresh."""
+    """The layer, tokens and outputs; the last ``FRESH`` are fresh."""
     truth = minilm_layer(layer)
     if text:
-        tokens = hidden_states(layer, EXAMPLES + FRESH, SEQ_LEN)
+        X = hidden_states(layer, EXAMPLES + FRESH, SEQ_LEN)
     else:
         rng = np.random.default_rng(layer)
-        tokens = rng.standard_normal((EXAMPLES + FRESH, SEQ_LEN, truth.dim - 1))
-    X = np.concatenate([tokens, np.ones((*tokens.shape[:2], 1))], axis=2)
+        X = rng.standard_normal((EXAMPLES + FRESH, SEQ_LEN, truth.dim))
     return truth, X, np.asarray(truth(X))
 
 
@@ -107,7 +106,8 @@ def _ours(layer: int, text: bool) -> dict[str, Any]:
 
 def _peer(layer: int, text: bool, name: str, allowed: float) -> dict[str, Any]:
     truth, X, Y = examples(layer, text)
-    shape = Shape(HEADS, truth.dim, truth.out_dim, RANK)
+    shape = Shape(HEADS, truth.dim + 1, truth.out_dim, RANK)
+    X = np.concatenate([X, np.ones((*X.shape[:2], 1))], axis=2)  # its biases
     began = time.perf_counter()
     student, how = PEERS[name](X[:EXAMPLES], Y[:EXAMPLES], shape, allowed, layer)
     spent = time.perf_counter() - began

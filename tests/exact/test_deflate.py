@@ -12,7 +12,7 @@ from gradine.exact.config import ExactConfig
 from gradine.exact.deflate import DeflateConfig, deflate, rows_needed
 from gradine.exact.probes import find_heads
 
-CONFIG = DeflateConfig(moment_rows=12.0)
+CONFIG = DeflateConfig(moment_rows=12.0, least_misfit=1e-26)
 RULES = {"spare": 4, "rounds": (5, 8), "ratio": 1.3}
 
 
@@ -79,8 +79,9 @@ def test_a_row_says_only_so_much_about_theta():
     assert by_pairs > 3 * by_eights
 
 
-def test_a_wide_layer_is_learned_without_full_matrices():
-    layer = narrow_layer(4, 32, 4, seed=1)
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_wide_layer_is_learned_without_full_matrices(constant):
+    layer = narrow_layer(4, 32, 4, seed=1, constant=constant)
     X = tokens(3000, 6, 32, 7)
     exact = ExactConfig(rank=4, wide_work=0.0, deflate=CONFIG)
     config = gradine.LearnConfig(exact=exact)

@@ -36,11 +36,11 @@ class DeflateConfig:
     """Settings of the search; measured on the layers of a trained model and on planted ones."""
 
     #: Numbers that the rows of a fit say about a Theta_i, for each of its unknowns.
-    fit_per_unknown: float = 6.0
+    fit_per_unknown: float = 4.0
     #: Equations for each unknown of a fit, at least.
     equations_per_unknown: float = 8.0
     #: Rows of the moments, in multiples of those of a fit.
-    moment_rows: float = 3.0
+    moment_rows: float = 4.5
     #: Probes beyond the missing heads: they show what noise comes to.
     spare_probes: int = 4
     #: Rounds of the moments, at least and at most.
@@ -61,7 +61,7 @@ class DeflateConfig:
     #: Phases that bring no head before the search is given up.
     patience: int = 2
     #: Relative squared residual at which nothing is left to gain.
-    least_misfit: float = 1e-22
+    least_misfit: float = 1e-18
 
 
 @dataclass(frozen=True, eq=False)
