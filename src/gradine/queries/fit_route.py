@@ -37,8 +37,10 @@ __all__ = ["FitAnswer", "learn_fit"]
 Array = NDArray[np.float64]
 
 QUICK = 3000  # unknowns of a fit that takes about a second
+ROUNDING = 1e-13  # residual at which a fit ends: heads seen by short tokens are less exact
+LEFT = 1e-11  # residual that a right fit leaves in double precision, at worst,
+ABOVE = 100.0  # or so many times the noise of the answers
 PREDICTS = 1e-4  # relative error on the sequence that no fit sees, up to which one is believed
-ROUNDING = 1e-10  # relative residual of the right heads at most, where answers are float64
 
 
 def learn_fit(
@@ -75,20 +77,18 @@ def learn_fit(
     found: _Attempt | None = None
     for attempt, plan in enumerate(plans(questions, m, heads is None)):
         questions.ask(plan.rows)
-        found = _Attempt(questions, kept, plan, seed, run, attempt)
+        found = _Attempt(questions, kept, plan, precision, seed, run, attempt)
         strange += found.determined and not found.predicts
-        if precision.kind == "float64" and found.fit.exact and found.fit.residual > ROUNDING:
-            continue  # right to what other labels are rounded to, and not to the rounding of these
         if found.determined and (found.predicts or strange == 2):
             # Twice the same heads, and a sequence they do not predict: the last check will tell.
             return found.answer(precision, spare_note(heads, found.fit.heads))
-        if attempt == 1 and precision.kind == "float64" and not found.fit.exact:
+        if attempt == 1 and precision.kind == "float64" and not found.exact:
             # Twice no exact fit: are the answers less exact than they look?
             precision = probe_precision(oracle, seed=seed)
             if not _exact(precision, config.exact):
                 return learn_noisy(oracle, heads, m, precision, seed, run, config, seen)
     assert found is not None
-    if found.fit.exact and found.predicts:  # the function is known, and its heads are not
+    if found.exact and found.predicts:  # the function is known, and its heads are not
         return found.answer(precision, "")
     raise _gave_up(found, heads, seen)
 
@@ -102,6 +102,11 @@ def _first_heads(heads: int | None, seen: Scouted) -> int:
 def _exact(precision: Precision, exact: ExactConfig) -> bool:
     """Whether a right fit can be told from a wrong one by its residual alone."""
     return precision.noise(1.0) <= 0.3 * exact.exact_residual
+
+
+def _rounding(precision: Precision, exact: ExactConfig) -> float:
+    """The residual up to which a fit is right: a bias of a millionth is no rounding."""
+    return min(exact.exact_residual, max(LEFT, ABOVE * precision.noise(1.0)))
 
 
 def _gave_up(found: _Attempt, heads: int | None, seen: Scouted) -> NotLearned:
@@ -123,6 +128,7 @@ class _Attempt:
         questions: Questions,
         kept: tuple[Array, Array],
         plan: Plan,
+        precision: Precision,
         seed: int,
         run: RunPhase,
         again: int,
@@ -134,7 +140,7 @@ class _Attempt:
         self.units = Units(None, unit, len(questions.X), "", False)
         quick = questions.bound(heads, plan.constant, rank) * questions.seen.out_dim <= QUICK
         starts = config.quick_starts if quick else config.fit_starts
-        exact = replace(config.exact, starts=starts, curve_points=0)
+        exact = replace(config.exact, starts=starts, curve_points=0, least_residual=ROUNDING)
         self.task = FitTask(
             self.frame.coordinates(questions.X),
             questions.Y / unit,
@@ -154,9 +160,10 @@ class _Attempt:
                 lambda: fit_heads(self.task, heads - spare, rank),
             )
             self.fit = fewer if fewer.exact else self.fit
+        self.exact = self.fit.residual <= _rounding(precision, config.exact)
         self.predicts = self.fit.validation_error <= PREDICTS
         self.identified: Identified | None = None
-        if self.fit.exact:
+        if self.exact:
             self.identified = run(
                 named("identify", again),
                 Identified,
