@@ -241,9 +241,10 @@ class _Search:
         """To the end, with nothing free: steps in single precision from an exact residual."""
         config = self.config
         exact = NarrowProblem(X, Y, problem.dim, free=False)
-        at, damping, idle = exact.evaluate(heads.astype(np.float64)), self.damping, 0
+        at, damping = exact.evaluate(heads.astype(np.float64)), self.damping
+        idle = refused = 0
         for _ in range(config.last_steps):
-            if at.misfit <= config.least_misfit or idle >= 4:
+            if at.misfit <= config.least_misfit or idle >= 4 or refused >= 9:
                 break
             size = math.sqrt(float(np.mean(at.residual**2)))
             rough = problem.evaluate(at.heads.astype(np.float32))
@@ -258,8 +259,10 @@ class _Search:
             self.misfits.append(min(there.misfit, at.misfit))
             self.say(f"misfit {there.misfit:.3g}, gain {gain:.2f}, damping {damping:.1e}")
             damping *= 4.0 if gain <= 0.0 else 2.0 if gain < 0.3 else 1.0 if gain < 0.7 else 0.3
-            idle = idle + 1 if there.misfit > 0.98 * at.misfit else 0
+            # A step that is refused says only that the damping was too small for it.
+            refused = 0 if gain > 0.0 else refused + 1
             if gain > 0.0:
+                idle = idle + 1 if there.misfit > 0.98 * at.misfit else 0
                 at = there
         return at.heads
 
