@@ -35,6 +35,7 @@ def answer_of(layer, theta: Any = (1e-9, 1e-9), w: Any = (1e-9, 1e-9), status: A
         status=status,
         reason="",
         seconds=1.0,
+        wall=1.0,
         phase_seconds={},
         flops=None,
         certificate=certify(np.full(200, 1e-12), bars=bars),
