@@ -13,8 +13,7 @@ def test_the_run_folder_holds_what_the_contract_says(told):
     held = {path.name for path in told.run.iterdir()}
     assert held == {"layer.safetensors", "result.json", "report.html", "phases"}
     match = compare(AttentionLayer.load(told.run / "layer.safetensors"), _truth(told))
-    # A fit ends at a relative residual of 1e-11 (`ExactConfig.least_residual`).
-    assert match.theta_error.max() < 1e-10 and match.function_error < 1e-10
+    assert match.theta_error.max() < 1e-12 and match.function_error < 1e-12
     result = read_result(told.run)
     assert result["status"] == "learned" and result["heads"] == 1
     assert result["certificate"]["confidence"] == 0.99

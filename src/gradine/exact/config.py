@@ -73,8 +73,6 @@ class ExactConfig:
     #: A start is over when four steps in a row lower the loss by less than this share: near the
     #: heads each step lowers it tenfold, so this is a floor or a trap.
     worthwhile: float = 0.02
-    #: A fit ends at this relative RMS residual: the last digits take a tenth of its time.
-    least_residual: float = 1e-11
     #: A relative RMS residual below this is rounding, of single-precision labels at worst.
     exact_residual: float = 1e-6
     #: Two starts whose misfits agree to this share have found the same floor: noise, not chance.

@@ -139,7 +139,6 @@ def refine(task: FitTask, fit: HeadFit) -> HeadFit:
         inexact=1e-2,
         worthwhile=1e-5,
         patience=2,
-        floor=task.config.least_residual**2,
         balanced=True,
     )
     best = descend(problem, start, Penalty(), rules, path)
@@ -271,7 +270,6 @@ def _walk(
         most_products=config.products,
         worthwhile=config.worthwhile,
         patience=4,
-        floor=config.least_residual**2,
         rough=config.rough,
     )
     if reason == LOW_RANK:
@@ -292,7 +290,7 @@ def _sharpened(problem: Projection, end: Evaluation, config: ExactConfig, path: 
     """
     m, _, d = end.theta.shape
     work = problem.Y.shape[0] * problem.out_dim * (m * problem.width * d) ** 2
-    near = config.least_residual**2 < end.misfit <= config.near_misfit
+    near = Rules.floor < end.misfit <= config.near_misfit
     if not near or len(end.parameters) > 1 or work > config.dense_work:
         return end
     found = levenberg_marquardt(

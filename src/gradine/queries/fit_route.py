@@ -37,7 +37,6 @@ __all__ = ["FitAnswer", "learn_fit"]
 Array = NDArray[np.float64]
 
 QUICK = 3000  # unknowns of a fit that takes about a second
-ROUNDING = 1e-13  # residual at which a fit ends: heads seen by short tokens are less exact
 LEFT = 1e-11  # residual that a right fit leaves in double precision, at worst,
 ABOVE = 100.0  # or so many times the noise of the answers
 PREDICTS = 1e-4  # relative error on the sequence that no fit sees, up to which one is believed
@@ -140,7 +139,7 @@ class _Attempt:
         self.units = Units(None, unit, len(questions.X), "", False)
         quick = questions.bound(heads, plan.constant, rank) * questions.seen.out_dim <= QUICK
         starts = config.quick_starts if quick else config.fit_starts
-        exact = replace(config.exact, starts=starts, curve_points=0, least_residual=ROUNDING)
+        exact = replace(config.exact, starts=starts, curve_points=0)
         self.task = FitTask(
             self.frame.coordinates(questions.X),
             questions.Y / unit,

@@ -44,9 +44,8 @@ class Rules:
     patience: int = 3
     #: Dampings tried for one step before giving up.
     refusals: int = 9
-    #: Done when the misfit is below this, a relative residual of 1e-11: double precision has two
-    #: digits more, and each costs as much as any other.
-    floor: float = 1e-22
+    #: Done when the misfit is below this: nothing is left in double precision.
+    floor: float = 1e-26
     #: Steps from a larger misfit than this end in a point that is evaluated in single precision:
     #: far from the end no more is needed, and it takes half the time.
     rough: float = math.inf
