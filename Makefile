@@ -11,13 +11,13 @@ demo: $(VENV)/.installed
 	$(BIN)/gradine demo
 
 # One thread for linear algebra, ours and PyTorch's: the products in tests are small, and threads
-# that wait for each other on a busy machine cost more than they bring.
+# that wait for each other on a busy machine cost more than they bring. Two tests run at a time.
 test: $(VENV)/.installed-test
 	sh scripts/ensure-browser.sh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.theorem

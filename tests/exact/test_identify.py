@@ -79,6 +79,27 @@ def test_what_tokens_never_show_leaves_no_bars(kind):
     assert whole.determined and whole.theta_bars.max() < 1e-12
 
 
+def test_a_decomposition_that_fails_is_made_by_a_slower_method(monkeypatch):
+    layer = plant(1, 6, 2.0, seed=2)
+    task = task_of(layer, 20, k=4)
+    X = task.X.copy()
+    X[..., 1] = X[..., 0]  # open directions, so that the singular values have the last word
+    twin = replace(task, X=X, Y=layer(X))
+    fit = replace(fit_heads(task, 1), theta=layer.theta, w=layer.w, residual=1e-15)
+    bars = identify(twin, fit, PLAIN)
+
+    calls = []
+
+    def fails(matrix):
+        calls.append(matrix.shape)
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    monkeypatch.setattr(np.linalg, "svd", fails)
+    again = identify(twin, fit, PLAIN)
+    assert calls == [(36, 36)]
+    np.testing.assert_allclose(again.singular_values, bars.singular_values, atol=1e-14)
+
+
 def test_bars_are_in_the_coordinates_that_were_given():
     layer = plant(2, 6, 2.0, seed=2)
     task = task_of(layer, 20, k=4, noise=0.05)

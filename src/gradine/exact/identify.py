@@ -161,7 +161,7 @@ def _dense(line: Linearisation) -> _Solver | None:
     flat = J.reshape(len(J), -1)
     flat -= basis @ (basis.T @ flat)
     scaled = J.reshape(-1, unknowns) * units
-    values, right = np.linalg.svd(np.linalg.qr(scaled, mode="r"))[1:]
+    values, right = _singular(np.linalg.qr(scaled, mode="r"))
     seen = values > RESOLVED * values[0]
 
     def solve(target: AnyArray) -> AnyArray:
@@ -170,6 +170,17 @@ def _dense(line: Linearisation) -> _Solver | None:
         return kernels.like(units * (right.T @ inner), target)
 
     return _Solver(solve, values[::-1], bool(seen.all()) and len(values) == unknowns)
+
+
+def _singular(matrix: Array) -> tuple[Array, Array]:
+    """Singular values and right vectors: divide and conquer fails on some singular matrices."""
+    try:
+        _, values, right = np.linalg.svd(matrix)
+    except np.linalg.LinAlgError:
+        from scipy.linalg import svd
+
+        _, values, right = svd(matrix, lapack_driver="gesvd")
+    return values, right
 
 
 def _features_differ(line: Linearisation) -> bool:
