@@ -191,6 +191,20 @@ class Recorder(Listener):
             raise KeyboardInterrupt
 
 
+def test_a_listener_hears_how_far_a_fit_has_come():
+    layer, heard = plant(2, 6, 3.0, seed=1), []
+
+    class Ear(Listener):
+        def fit_went_on(self, residual, theta):
+            heard.append((residual, theta()))
+
+    fit = learn(*examples_of(layer), heads=2, method="exact", listener=Ear())
+    assert fit.status is Status.LEARNED
+    assert heard[0][0] > 0.1 and heard[-1][0] < 1e-12
+    apart = np.abs(heard[-1][1][:, None] - layer.theta).max(axis=(2, 3)).min(axis=0)
+    assert apart.max() < 1e-10
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 @pytest.mark.parametrize("stop_after", ["spectrum", "fit_2"])
 def test_stopped_run_continues_to_the_same_answer(tmp_path, stop_after, noise):

@@ -115,6 +115,7 @@ def test_a_new_run_clears_once_its_examples_were_accepted(earlier):
     listener.phase_ended("survey", {}, False)
     assert held(earlier) == before
     listener.phase_started("crude_sum", 10)
+    listener.fit_went_on(0.1, list)
     assert held(earlier) == NOT_OURS
     (earlier / "phases" / "01_crude_sum.safetensors").touch()
     listener.phase_ended("crude_sum", {}, False)

@@ -18,7 +18,10 @@ __all__ = ["MEASURED_BY", "PEER_SECONDS", "Contest", "race", "races", "warm_up"]
 MEASURED_BY = (
     "student.py",
     "train.py",
-    *(f"exact/{name}.py" for name in ("clock", "instances", "ours", "expand", "rivals", "race")),
+    *(
+        f"exact/{name}.py"
+        for name in ("clock", "instances", "ours", "expand", "rivals", "race", "watch")
+    ),
 )
 
 
@@ -45,7 +48,7 @@ def race(
     truth = instance.truth(seed)
     X = instance.inputs(instance.examples_at(ratio) + HELD_OUT, seed)
     Y = truth(X)
-    answer = ours(X, Y, instance.heads, seed, rank=instance.rank)
+    answer = ours(X, Y, instance.heads, seed, rank=instance.rank, truth=truth)
     record = {"ours": figures(answer, truth), "examples": len(answer.fitted)}
     if rivals is not None:
         X, Y = X[answer.fitted], Y[answer.fitted]

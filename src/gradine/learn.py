@@ -32,7 +32,7 @@ from gradine.examples import (
 from gradine.fit import Fit, LearnConfig
 from gradine.layer import AttentionLayer
 from gradine.phases import Phases
-from gradine.progress import Listener
+from gradine.progress import Listener, Tell
 from gradine.records import fingerprint
 from gradine.sculpt.pipeline import six_phases
 from gradine.sculpt.search import square
@@ -117,7 +117,7 @@ def learn_examples(
         raise ValueError(f"{examples.name}: {objections[names[0]]}")
     key = _run_key(seen, wanted, method, seed, config)
     phases = Phases(listener, examples.n, records=records, resume=resume, key=key)
-    request = _Request(data, seen.kind, wanted, config, seed, phases.run)
+    request = _Request(data, seen.kind, wanted, config, seed, phases.run, listener.fit_went_on)
     # Where nothing could be verified in the end, nothing is fitted in the first place.
     hopeless = held_out_objection(data, config)
     ended = Ended(names[0], None, NotLearned(Status.TOO_FEW_HELD_OUT, hopeless))
@@ -161,6 +161,7 @@ class _Request:
     config: LearnConfig
     seed: int
     run: RunPhase
+    tell: Tell
 
 
 def _run_exact(request: _Request) -> Ended:
@@ -174,6 +175,7 @@ def _run_exact(request: _Request) -> Ended:
             request.seed,
             request.run,
             like=data.examples.like,
+            tell=request.tell,
         )
     except NotLearned as stopped:
         return Ended("exact", None, stopped)

@@ -7,7 +7,7 @@ import math
 import os
 import platform
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
@@ -163,6 +163,9 @@ class ClearsEarlierRun(Listener):
 
     def examples_seen(self, seen: int) -> None:
         self._listener.examples_seen(seen)
+
+    def fit_went_on(self, residual: float, theta: Callable[[], Any]) -> None:
+        self._listener.fit_went_on(residual, theta)
 
     def phase_ended(self, name: str, figures: dict[str, Any], recalled: bool) -> None:
         # When resuming, the first record read back shows that it is a run of the same data.

@@ -12,7 +12,9 @@ import pytest
 from benchmarks.exact import __main__ as exact
 from benchmarks.exact import count, curve, noise, table
 from benchmarks.exact.instances import ROWS, Instance, Row, with_noise
+from benchmarks.exact.ours import HELD_OUT, ours
 from benchmarks.exact.scope import Scope
+from benchmarks.exact.watch import Watch
 
 TINY = Instance(1, 3, 4, 2.0)
 TORCH = importlib.util.find_spec("torch") is not None
@@ -71,7 +73,8 @@ def test_table(fake_learner, scope, monkeypatch):
 
 
 def test_targets_that_do_not_hold_are_said():
-    ours = {"theta_error": None, "seconds": 1.0, "outside_share": 0.1, "status": "no"}
+    ours = {"theta_error": None, "outside_share": 0.1, "status": "no"}
+    ours.update(solved_seconds=1.0, seconds=2.0)
     rival = {"solved": True, "seconds": 0.5, "total": 2.0}
     rivals = {"rate": 0.01, "allowed": 10.0, **dict.fromkeys(("adam", "lbfgs"), rival)}
     won = {**ours, "success": True, "theta_error": 1e-9}
@@ -84,7 +87,22 @@ def test_targets_that_do_not_hold_are_said():
     open_ended = {**rivals, **dict.fromkeys(("adam", "lbfgs"), lost_rival)}
     best = table.summarise(row, [{**record, "rivals": open_ended}])
     assert best["faster"] == {"ratio": 10.0, "at_least": True} and best["missed"] == []
+    assert best["faster_whole"] == {"ratio": 5.0, "at_least": True}
     assert "> 10" in table.cells_of(best)
+
+
+def test_the_clock_stops_when_the_heads_are_there():
+    truth = TINY.truth(0)
+    X = TINY.inputs(TINY.examples_at(8) + HELD_OUT, 0)
+    answer = ours(X, truth(X), 1, 0, truth=truth)
+    assert answer.learned and 0.0 < answer.solved_seconds < answer.seconds
+    watch = Watch(truth, 1e-6)
+    watch.fit_went_on(1e-3, lambda: truth.theta)  # not believed, whatever they are
+    watch.fit_went_on(1e-7, lambda: truth.theta * (1.0 + 2e-6))
+    watch.fit_went_on(1e-7, lambda: np.concatenate([truth.theta, truth.theta]))
+    assert watch.seconds is None and watch.looking > 0.0
+    watch.fit_went_on(1e-7, lambda: truth.theta * (1.0 + 5e-7))
+    assert watch.seconds is not None
 
 
 def test_curve(fake_learner, scope, monkeypatch, tmp_path):

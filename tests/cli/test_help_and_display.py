@@ -100,11 +100,14 @@ def test_a_terminal_gets_a_bar(monkeypatch):
         display.phase_started("crude_sum", 100)
         display.examples_seen(40)
         display.phase_ended("crude_sum", {"energy": 0.9}, False)
+        display.phase_started("fit_2", 100)
+        display.fit_went_on(3.2e-5, list)
+        display.phase_ended("fit_2", {"heads": 2}, False)
         display.phase_started("sculpt", 100)  # and a bar that is still there is taken away
     shown = terminal.getvalue()
     assert "40/100" in shown and "0/?" in shown and " 0/100" not in shown
     assert "\x1b[?25h" in shown.rsplit("sculpt", 1)[1]
-    assert "energy 0.9" in shown
+    assert "energy 0.9" in shown and "residual 3.2e-05" in shown
 
 
 def test_messages_become_one_line():

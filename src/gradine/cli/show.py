@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -108,6 +109,12 @@ class PhaseDisplay(Listener):
     def examples_seen(self, seen: int) -> None:
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=seen, total=self._total or None)
+
+    def fit_went_on(self, residual: float, theta: Callable[[], Any]) -> None:
+        if self._bar is not None:
+            task = self._bar.tasks[0]
+            name = task.description.split()[0]
+            self._bar.update(task.id, description=f"{name:<16s} residual {residual:.1e}")
 
     def phase_ended(self, name: str, figures: dict[str, Any], recalled: bool) -> None:
         self._remove_bar()

@@ -17,14 +17,20 @@ are. That, and not the count of equations, is how many rows a fit has to see.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradine.exact.probes import Probes, find_heads
-from gradine.solvers.narrow import Heads, NarrowProblem, balanced, gauss_newton_step
+from gradine.progress import Tell
+from gradine.solvers.narrow import (
+    Heads,
+    NarrowEvaluation,
+    NarrowProblem,
+    balanced,
+    gauss_newton_step,
+)
 
 __all__ = ["DeflateConfig", "Deflated", "deflate", "rows_needed"]
 
@@ -98,7 +104,7 @@ def deflate(
     rank: int,
     config: DeflateConfig,
     seed: int,
-    say: Callable[[str], None] = lambda _: None,
+    tell: Tell | None = None,
 ) -> Deflated:
     """Learn ``heads`` heads of ``rank`` from isotropic tokens X (n, k, D), keys in ``dim`` of D."""
     n_fit, n_moments = rows_needed(heads, rank, (*X.shape[1:], dim, Y.shape[2]), config)
@@ -107,7 +113,7 @@ def deflate(
     Yw = Y[: len(X32)].astype(np.float32) @ whitening
     everything = NarrowProblem(X32, Yw, dim, free=True)
     problem = NarrowProblem(X32[:n_fit], Yw[:n_fit], dim, free=True)
-    search = _Search(everything, problem, rank, config, np.random.default_rng(seed), say)
+    search = _Search(everything, problem, rank, config, np.random.default_rng(seed), tell)
     found: Heads | None = None
     while search.missing(heads, found) and search.idle < config.patience:
         found = search.phase(heads, found)
@@ -139,10 +145,10 @@ class _Search:
         rank: int,
         config: DeflateConfig,
         rng: np.random.Generator,
-        say: Callable[[str], None],
+        tell: Tell | None,
     ) -> None:
         self.everything, self.problem, self.rank = everything, problem, rank
-        self.config, self.rng, self.say = config, rng, say
+        self.config, self.rng, self.tell = config, rng, tell
         self.misfits: list[float] = []
         self.phases: list[int] = []
         self.idle, self.damping = 0, config.damping
@@ -179,8 +185,6 @@ class _Search:
         new = self._scaled(_first(probes, clear or count), linear[data.width :], found)
         self.left = probes.heads.w[clear:] if clear else None
         self.phases.append(clear)
-        figures = ", ".join(f"{value / probes.edge:.2f}" for value in probes.values)
-        self.say(f"{clear} heads after {probes.rounds} rounds; values over the edge: {figures}")
         joined = new if found is None else found.joined(new)
         joined = self._fit(self.problem, joined, config.phase_steps, config.phase_products, 0.03)
         return joined
@@ -224,8 +228,7 @@ class _Search:
             step, promised = gauss_newton_step(problem, at, damping, products, accuracy)
             there = problem.evaluate(balanced(at.heads.plus(step)))
             gain = (at.misfit - there.misfit) / max(promised, 1e-30)
-            self.misfits.append(min(there.misfit, at.misfit))
-            self.say(f"misfit {there.misfit:.3g}, gain {gain:.2f}, damping {damping:.1e}")
+            self._went_to(there if gain > 0.0 else at)
             damping *= 4.0 if gain <= 0.0 else 2.0 if gain < 0.3 else 1.0 if gain < 0.7 else 0.4
             if gain > 0.0:
                 worthwhile = there.misfit < 0.98 * at.misfit
@@ -234,6 +237,11 @@ class _Search:
                     break
         self.damping = damping
         return at.heads
+
+    def _went_to(self, at: NarrowEvaluation) -> None:
+        self.misfits.append(at.misfit)
+        if self.tell is not None:
+            self.tell(math.sqrt(at.misfit), lambda: at.heads.theta)
 
     def finish(
         self, problem: NarrowProblem, X: NDArray[np.float64], Y: NDArray[np.float64], heads: Heads
@@ -256,8 +264,7 @@ class _Search:
             moved = at.heads.plus(step, size)
             there = exact.evaluate(balanced(moved))
             gain = (at.misfit - there.misfit) / max(promised * size**2, 1e-300)
-            self.misfits.append(min(there.misfit, at.misfit))
-            self.say(f"misfit {there.misfit:.3g}, gain {gain:.2f}, damping {damping:.1e}")
+            self._went_to(there if gain > 0.0 else at)
             damping *= 4.0 if gain <= 0.0 else 2.0 if gain < 0.3 else 1.0 if gain < 0.7 else 0.3
             # A step that is refused says only that the damping was too small for it.
             refused = 0 if gain > 0.0 else refused + 1

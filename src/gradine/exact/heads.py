@@ -24,6 +24,7 @@ from gradine.exact.low_rank import low_rank_starts, truncated
 from gradine.exact.results import HeadFit
 from gradine.kernels import AnyArray
 from gradine.layer import AttentionLayer
+from gradine.progress import Tell
 from gradine.solvers.gauss_newton import Path, Rules, descend
 from gradine.solvers.levenberg import levenberg_marquardt
 from gradine.solvers.projection import Evaluation, Penalty, Projection
@@ -58,18 +59,11 @@ class FitTask:
     dim: int  #: coordinates that take part as keys
     config: ExactConfig
     seed: int
+    tell: Tell | None = None
 
     def first(self, count: int) -> FitTask:
         """The same with fewer examples."""
-        return FitTask(
-            self.X[:count, ...],
-            self.Y[:count, ...],
-            self.X_fresh,
-            self.Y_fresh,
-            self.dim,
-            self.config,
-            self.seed,
-        )
+        return replace(self, X=self.X[:count, ...], Y=self.Y[:count, ...])
 
 
 def unknowns(heads: int, width: int, dim: int, out_dim: int, rank: int | None) -> int:
@@ -92,7 +86,7 @@ def fit_heads(
     """
     began, config = time.perf_counter(), task.config
     problem = Projection(task.X, task.Y, task.dim)
-    path, begins, reasons, floors = Path(), [], [], []
+    path, begins, reasons, floors = Path(tell=task.tell), [], [], []
     best: Evaluation | None = None
     settled = False
     ways = _starts(problem, task, heads, rank, start, starts or config.starts, path)
@@ -133,7 +127,7 @@ def refine(task: FitTask, fit: HeadFit) -> HeadFit:
     """Go on from an answer with other examples, usually many more: noise averages out."""
     began = time.perf_counter()
     problem = Projection(task.X, task.Y, task.dim)
-    start, path = parameters_of(problem, fit.theta, fit.w, fit.rank), Path()
+    start, path = parameters_of(problem, fit.theta, fit.w, fit.rank), Path(tell=task.tell)
     rules = Rules(
         steps=task.config.refining_steps,
         inexact=1e-2,

@@ -161,7 +161,7 @@ def _dense(line: Linearisation) -> _Solver | None:
     flat = J.reshape(len(J), -1)
     flat -= basis @ (basis.T @ flat)
     scaled = J.reshape(-1, unknowns) * units
-    values, right = _singular(np.linalg.qr(scaled, mode="r"))
+    values, right = _singular(np.asarray(np.linalg.qr(scaled, mode="r")))
     seen = values > RESOLVED * values[0]
 
     def solve(target: AnyArray) -> AnyArray:

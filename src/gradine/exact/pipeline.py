@@ -19,6 +19,7 @@ from gradine.exact.units import Units, measure
 from gradine.exact.wide import unidentified
 from gradine.exact.workshop import RunPhase, Workshop
 from gradine.examples import FittingData
+from gradine.progress import Tell
 from gradine.status import NotLearned, Status
 
 __all__ = ["ExactAnswer", "learn_exactly"]
@@ -43,13 +44,14 @@ def learn_exactly(
     seed: int,
     run: RunPhase,
     like: Any = None,
+    tell: Tell | None = None,
 ) -> ExactAnswer:
     """Learn the heads; ``like`` is an array of the library that does the arithmetic."""
     units = measure(data, isotropic=kind != "other")
     if units.silent:
         raise NotLearned(Status.NOTHING_TO_SEE)
     data = units.apply(data)
-    workshop = Workshop(data, units.distinct, like, config, seed, run)
+    workshop = Workshop(data, units.distinct, like, config, seed, run, tell)
 
     if heads is None:
         # The moments count the heads and say where they lie, if the inputs are such that they can.

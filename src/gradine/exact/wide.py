@@ -27,7 +27,7 @@ def fit_wide(task: FitTask, heads: int, rank: int) -> HeadFit:
     """All heads of a wide layer."""
     began, config = time.perf_counter(), task.config
     X, Y = kernels.to_numpy(task.X), kernels.to_numpy(task.Y)
-    found = deflate(X, Y, task.dim, heads, rank, config.deflate, task.seed)
+    found = deflate(X, Y, task.dim, heads, rank, config.deflate, task.seed, task.tell)
     order = np.argsort(-np.sum(found.w[:, : task.dim] ** 2, axis=(1, 2)), kind="stable")
     theta, w = np.ascontiguousarray(found.theta[order]), np.ascontiguousarray(found.w[order])
     errors = squared_errors(theta, w, task.X_fresh, task.Y_fresh)

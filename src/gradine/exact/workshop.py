@@ -17,6 +17,7 @@ from gradine.exact.heads import FitTask, fit_heads, refine, unknowns
 from gradine.exact.results import HeadFit
 from gradine.exact.wide import fit_wide
 from gradine.examples import FittingData
+from gradine.progress import Tell
 
 __all__ = ["RunPhase", "Workshop"]
 
@@ -41,8 +42,10 @@ class Workshop:
         config: ExactConfig,
         seed: int,
         run: RunPhase,
+        tell: Tell | None = None,
     ) -> None:
         self.data, self.like, self.config, self.seed, self.run = data, like, config, seed, run
+        self.tell = tell
         self.distinct = distinct  # a sequence that comes again says nothing new
         self.fits: dict[int, HeadFit] = {}
         self.ripe: dict[int, HeadFit] = {}
@@ -79,7 +82,7 @@ class Workshop:
             xp = kernels.namespace(self.like)
             example = kernels.cast(self.like[:1, ...], xp.float64)
             X, Y = kernels.like(X, example), kernels.like(Y, example)
-        return FitTask(X, Y, X_fresh, Y_fresh, data.dim, config, self.seed)
+        return FitTask(X, Y, X_fresh, Y_fresh, data.dim, config, self.seed, self.tell)
 
     def _sample(self, count: int) -> tuple[Array, Array]:
         """Examples drawn at random; where sequences come again, one of each."""
@@ -139,9 +142,8 @@ class Workshop:
         _, count = rows_needed(heads, rank, shape, self.config.deflate)
         each = 8 * data.seq_len * (4 * data.width + 6 * data.out_dim + 3 * heads * data.seq_len)
         X, Y = self._sample(min(count, int(self.config.memory_share * free_memory() / each)))
-        return fit_wide(
-            FitTask(X, Y, *data.validation(), data.dim, self.config, self.seed), heads, rank
-        )
+        task = FitTask(X, Y, *data.validation(), data.dim, self.config, self.seed, self.tell)
+        return fit_wide(task, heads, rank)
 
     def _ranks(self, heads: int) -> list[int | None]:
         """Full, unless examples are too few for that: then powers of two that they do for."""

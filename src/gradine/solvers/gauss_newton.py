@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from gradine import kernels
 from gradine.kernels import AnyArray
+from gradine.progress import Tell
 from gradine.solvers.projection import Evaluation, Linearisation, Parameters, Penalty, Projection
 
 __all__ = ["Path", "Rules", "Solution", "conjugate_gradients", "descend"]
@@ -69,6 +70,12 @@ class Path:
 
     misfits: list[float] = field(default_factory=list)
     damping: float | None = None
+    tell: Tell | None = None
+
+    def went_to(self, at: Evaluation) -> None:
+        self.misfits.append(at.misfit)
+        if self.tell is not None:
+            self.tell(math.sqrt(at.misfit), lambda: at.theta)
 
 
 class Solution(NamedTuple):
@@ -89,7 +96,7 @@ def descend(
     """Walk down from ``start``; the best point seen, as roughly evaluated as the rules allow."""
     path = path or Path()
     here = _evaluate(problem, start, penalty, rough=rules.rough < 1.0)
-    path.misfits.append(here.misfit)
+    path.went_to(here)
     growth, idle, stretch, gain = 2.0, 0, 1.0, 1.0
     for _ in range(rules.steps):
         if here.misfit <= rules.floor or idle >= rules.patience:
@@ -112,7 +119,7 @@ def descend(
             there = _try(
                 problem, here, line.shaped(stretch * step), penalty, here.misfit > rules.rough
             )
-            path.misfits.append(here.misfit if there is None else there.misfit)
+            path.went_to(there or here)
             if there is not None and there.loss < here.loss:
                 gain = (here.loss - there.loss) * problem.energy / max(promised, 1e-300)
                 damping *= max(0.2, 1.0 - (2.0 * gain - 1.0) ** 3)
