@@ -9,8 +9,9 @@ import pytest
 
 import gradine
 from gradine.exact.config import ExactConfig
-from gradine.exact.deflate import DeflateConfig, deflate, rows_needed
+from gradine.exact.deflate import DeflateConfig, deflate, rows_needed, worth_of
 from gradine.exact.probes import find_heads
+from gradine.solvers.narrow import Heads, NarrowProblem
 
 CONFIG = DeflateConfig(moment_rows=12.0, least_misfit=1e-26)
 RULES = {"spare": 4, "rounds": (5, 8), "ratio": 1.3}
@@ -70,6 +71,25 @@ def test_probes_show_heads_where_there_are_some_and_none_in_noise():
     assert cosines.max(axis=1).min() > 0.8
     noise = find_heads(X, R[rng.permutation(len(R))], 32, 3, 4, rng=rng, **RULES)
     assert noise.clear(1.3) == 0
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_what_was_taken_for_a_head_is_told_by_fresh_rows(free):
+    layer = narrow_layer(3, 32, 4, seed=3)
+    X, draw = tokens(400, 6, 32, 4), np.random.default_rng(5).standard_normal
+    U, values, K = np.linalg.svd(layer.theta)
+    V, sizes, O = np.linalg.svd(layer.w)  # noqa: E741
+    factors = (
+        U[..., :4] * values[:, None, :4],
+        K[:, :4].swapaxes(1, 2),
+        V[..., :4] * sizes[:, None, :4],
+        O[:, :4],
+    )
+    true = Heads(*factors)
+    noise = Heads(*(0.3 * draw((1, *part.shape[1:])) for part in factors))
+    problem = NarrowProblem(X, layer(X), 32, free=free)
+    worth = worth_of(problem, true.joined(noise))
+    assert worth[:3] == pytest.approx(1.0, abs=0.2) and worth[3] == pytest.approx(-1.0, abs=1e-9)
 
 
 def test_a_row_says_only_so_much_about_theta():

@@ -32,7 +32,7 @@ from gradine.solvers.narrow import (
     gauss_newton_step,
 )
 
-__all__ = ["DeflateConfig", "Deflated", "deflate", "rows_needed"]
+__all__ = ["DeflateConfig", "Deflated", "deflate", "rows_needed", "worth_of"]
 
 Array = NDArray[np.floating]
 
@@ -60,14 +60,21 @@ class DeflateConfig:
     #: Steps of a fit while heads are missing, and products with the Jacobian in one.
     phase_steps: int = 4
     phase_products: int = 8
-    #: The same when all are there.
-    last_steps: int = 60
-    last_products: int = 40
     damping: float = 0.1
+    #: The same when all are there, with few products while the way bends and many once it is
+    #: straight, which it never is above a misfit.
+    last_steps: int = 60
+    last_products: tuple[int, int] = (40, 120)
+    last_damping: float = 0.01
+    linear_misfit: float = 1e-4
+    #: What a head must be worth on rows that it was not fitted to: 1 if it is right, -1 if it is
+    #: noise.
+    least_worth: float = 0.0
     #: Phases that bring no head before the search is given up.
     patience: int = 2
-    #: Relative squared residual at which nothing is left to gain.
-    least_misfit: float = 1e-18
+    #: Relative squared residual of whitened outputs at which a fit is done: well below what
+    #: counts as exact, and each further digit takes as long as the one before.
+    least_misfit: float = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +120,9 @@ def deflate(
     Yw = Y[: len(X32)].astype(np.float32) @ whitening
     everything = NarrowProblem(X32, Yw, dim, free=True)
     problem = NarrowProblem(X32[:n_fit], Yw[:n_fit], dim, free=True)
-    search = _Search(everything, problem, rank, config, np.random.default_rng(seed), tell)
+    unseen = slice(max(n_fit, len(X32) - n_fit), None)
+    fresh = NarrowProblem(X32[unseen], Yw[unseen], dim, free=True) if len(X32) > n_fit else None
+    search = _Search(everything, problem, fresh, rank, config, np.random.default_rng(seed), tell)
     found: Heads | None = None
     while search.missing(heads, found) and search.idle < config.patience:
         found = search.phase(heads, found)
@@ -142,16 +151,18 @@ class _Search:
         self,
         everything: NarrowProblem,
         problem: NarrowProblem,
+        fresh: NarrowProblem | None,
         rank: int,
         config: DeflateConfig,
         rng: np.random.Generator,
         tell: Tell | None,
     ) -> None:
         self.everything, self.problem, self.rank = everything, problem, rank
+        self.fresh = fresh
         self.config, self.rng, self.tell = config, rng, tell
         self.misfits: list[float] = []
         self.phases: list[int] = []
-        self.idle, self.damping = 0, config.damping
+        self.idle = 0
         self.left: Array | None = None  # probes that were no heads yet, for the next phase
 
     def missing(self, heads: int, found: Heads | None) -> int:
@@ -187,7 +198,16 @@ class _Search:
         self.phases.append(clear)
         joined = new if found is None else found.joined(new)
         joined = self._fit(self.problem, joined, config.phase_steps, config.phase_products, 0.03)
-        return joined
+        return self._believed(joined)
+
+    def _believed(self, heads: Heads) -> Heads:
+        """The heads that explain rows which no fit has seen, at least one."""
+        if self.fresh is None:
+            return heads
+        worth = worth_of(self.fresh, heads)
+        keep = worth >= min(self.config.least_worth, float(worth.max()))
+        self.phases[-1] -= int(np.sum(~keep))
+        return heads if keep.all() else Heads(*(part[keep] for part in heads))
 
     def _scaled(self, new: Heads, rest: Array, found: Heads | None) -> Heads:
         """New heads with the sign, and the norms of Theta_i and W_i, that explain most.
@@ -235,7 +255,6 @@ class _Search:
                 at = there
                 if not worthwhile:
                     break
-        self.damping = damping
         return at.heads
 
     def _went_to(self, at: NarrowEvaluation) -> None:
@@ -249,8 +268,9 @@ class _Search:
         """To the end, with nothing free: steps in single precision from an exact residual."""
         config = self.config
         exact = NarrowProblem(X, Y, problem.dim, free=False)
-        at, damping = exact.evaluate(heads.astype(np.float64)), self.damping
-        idle = refused = 0
+        at, damping = exact.evaluate(heads.astype(np.float64)), config.last_damping
+        fewest, most = config.last_products
+        idle, refused, products = 0, 0, fewest
         for _ in range(config.last_steps):
             if at.misfit <= config.least_misfit or idle >= 4 or refused >= 9:
                 break
@@ -258,20 +278,42 @@ class _Search:
             rough = problem.evaluate(at.heads.astype(np.float32))
             rough.residual[:] = at.residual / size  # small numbers would be lost in squares
             accuracy = min(0.1, max(3.0 * math.sqrt(at.misfit), 3e-3))
-            step, promised = gauss_newton_step(
-                problem, rough, damping, config.last_products, accuracy
-            )
-            moved = at.heads.plus(step, size)
-            there = exact.evaluate(balanced(moved))
+            step, promised = gauss_newton_step(problem, rough, damping, products, accuracy)
+            there = exact.evaluate(balanced(at.heads.plus(step, size)))
             gain = (at.misfit - there.misfit) / max(promised * size**2, 1e-300)
             self._went_to(there if gain > 0.0 else at)
-            damping *= 4.0 if gain <= 0.0 else 2.0 if gain < 0.3 else 1.0 if gain < 0.7 else 0.3
+            # Where the linear model holds, what is left is a linear problem: solve that well.
+            linear = abs(gain - 1.0) < 0.1 and at.misfit < config.linear_misfit
+            products = min(2 * products, most) if linear else fewest
+            if linear:
+                damping *= 0.2
+            else:
+                damping *= (
+                    4.0 if gain <= 0.0 else 2.0 if gain < 0.4 else 1.0 if gain < 0.85 else 0.5
+                )
             # A step that is refused says only that the damping was too small for it.
             refused = 0 if gain > 0.0 else refused + 1
             if gain > 0.0:
                 idle = idle + 1 if there.misfit > 0.98 * at.misfit else 0
                 at = there
         return at.heads
+
+
+def worth_of(problem: NarrowProblem, heads: Heads) -> NDArray[np.float64]:
+    """What each head is worth on rows that it was not fitted to: 1 if it is right, -1 if noise.
+
+    Noise that was taken for a head explains the rows under fit, and takes the place of a head that
+    is there. On other rows its output c is an error: with a residual r, what is lost by leaving it
+    out is |r + c|^2 - |r|^2 = 2 r c + c^2, which is c^2 for a head that is right, and -c^2 for one
+    that is wrong (r = -c).
+    """
+    at, rank = problem.evaluate(heads), heads.U.shape[2]
+    worth = np.zeros(len(heads.U))
+    for i in range(len(worth)):
+        c = at.hidden[:, i * rank : (i + 1) * rank] @ heads.O[i]
+        c -= problem.linear_part(c)[1]
+        worth[i] = 1.0 + 2.0 * float(np.vdot(at.residual, c)) / max(float(np.vdot(c, c)), 1e-30)
+    return worth
 
 
 def _first(probes: Probes, count: int) -> Heads:
