@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from gradine import AttentionLayer, compare, plant
@@ -197,3 +198,40 @@ def test_a_truth_of_other_sizes_is_refused_before_anything_is_asked(cli, here, t
     answer = cli("query", "--oracle", "gate_of_hidden:answer", *options)
     assert answer.code == 2 and "truth has dim 5" in answer.error_line
     assert not (here / "asked.txt").exists()
+
+
+def test_the_report_shows_attention_on_an_example_of_ones_own(cli, here, tmp_path):
+    np.save(here / "sentence.npy", np.eye(3, 8))
+    options = ("--out", tmp_path / "run", "--example", "sentence.npy", "--words")
+    answer = cli("query", "--oracle", "hidden.safetensors", *options, "one two three")
+    assert answer.code == 0
+    assert ">three</text>" in (tmp_path / "run" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words", "said"),
+    [
+        (np.eye(3, 8), "one two", "--words has 2 words; expected 3"),
+        (np.eye(3, 7), "a b c", "--example has tokens of 7 coordinates; expected 8"),
+        (np.full((3, 8), np.nan), "a b c", "expected one sequence of finite tokens"),
+        (np.zeros((2, 3, 8)), "a b", "of shape (k, d)"),
+        (None, "a b", "--words names the tokens of an --example"),
+    ],
+)
+def test_an_example_that_cannot_be_shown_is_refused_before_anything_is_asked(
+    cli, here, tmp_path, tokens, words, said
+):
+    options = ["--out", tmp_path / "run", "--words", words]
+    if tokens is not None:
+        np.save(here / "wrong.npy", tokens)
+        options += ["--example", "wrong.npy"]
+    answer = cli("query", "--oracle", "gate_of_hidden:answer", "--dim", 8, *options)
+    assert answer.code == 2 and said in answer.err and len(answer.err.splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_example_that_is_no_file_of_numbers(cli, here, tmp_path):
+    (here / "words.npy").write_text("the cat")
+    options = ("--out", tmp_path / "run", "--example", "words.npy")
+    answer = cli("query", "--oracle", "hidden.safetensors", *options)
+    assert answer.code == 2 and "words.npy: not an .npy file of numbers" in answer.err

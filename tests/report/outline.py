@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 
 SCULPT = ("sum", "body", "hull", "polish")
-ANSWER = ("heads", "attention", "certificate", "ledger")
+ANSWER = ("heads", "attention", "known", "certificate", "ledger")
 VOID = {"meta", "img", "rect", "path", "use", "br", "link", "input", "hr"}
 
 

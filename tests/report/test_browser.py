@@ -95,7 +95,7 @@ def test_dark_theme_is_dark(browser, reports):
 def test_dom_has_every_section(browser, reports, name, plots):
     dom = open_page(browser, reports / f"{name}.html", "--dump-dom")
     sections = re.findall(r'<section id="(\w+)"', dom)
-    assert len(sections) == 9 and sections[0] == "verdict" and sections[-1] == "ledger"
+    assert len(sections) == 10 and sections[0] == "verdict" and sections[-1] == "ledger"
     assert len(re.findall(r'<svg class="plot"', dom)) == plots
 
 

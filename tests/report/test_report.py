@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import gradine
 from gradine.report import report_html, write_report
+from gradine.report.matrices import pattern
 from gradine.report.story import tell
 from gradine.sculpt.results import Span
 from gradine.status import Status
@@ -164,3 +166,47 @@ def test_same_run_same_bytes_and_nothing_left_behind(tmp_path, pair, full):
     write_report(tmp_path / "report.html", pair.fit, truth=pair.truth, example=pair.example)
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == full
     assert dict(matplotlib.rcParams) == before
+
+
+def test_attention_is_shown_on_words(pair):
+    words = ["the", "<cat>", "internationally"]
+    page = report_html(pair.fit, truth=pair.truth, example=pair.example, words=words)
+    plain = report_html(pair.fit, truth=pair.truth, example=pair.example)
+    heads = pair.fit.candidate.n_heads
+    # Beside the rows and above the columns, of the learned and of the true pattern.
+    assert page.count(">the</text>") == page.count(">&lt;cat&gt;</text>") == 4 * heads
+    assert page.count(">internatio\u2026</text>") == 4 * heads
+    assert 'class="named"' in page and 'class="named"' not in plain
+    for wrong in (["one", "two"], "the"):
+        with pytest.raises(ValueError, match="one for each of the 3 tokens"):
+            report_html(pair.fit, example=pair.example, words=wrong)
+    with pytest.raises(ValueError, match="no example whose tokens they name"):
+        report_html(pair.fit, words=words)
+
+
+def test_long_sentences_are_pictures():
+    long, short = np.eye(30), np.eye(20)
+    words = [f"w{i}" for i in range(30)]
+    assert pattern(long, "head", words).startswith("<img")
+    assert pattern(short, "head").startswith("<img")
+    drawn = pattern(short, "head", words[:20])
+    assert drawn.startswith("<svg") and drawn.count("<rect") == 400 and ">1.00<" not in drawn
+
+
+def test_what_can_be_known_of_the_heads(pair, full):
+    assert "What can be known of these heads" in full
+    rows = re.findall(r"<th scope=\"row\">Head \d</th><td>[^<]*</td><td>(\d+)</td>", full)
+    assert rows == ["8"] * pair.fit.candidate.n_heads
+    assert "a key bias" in full and "queries and keys apart" in full
+
+
+def test_ranks_are_those_above_the_errors(exact):
+    fit, truth = exact.fit, exact.truth
+    low = gradine.AttentionLayer(truth.theta.copy(), truth.w.copy(), truth.constant)
+    left, values, right = np.linalg.svd(low.theta[0])
+    values[2:] = 0.0
+    theta = low.theta.copy()
+    theta[0] = (left * values) @ right
+    page = report_html(replace(fit, candidate=gradine.AttentionLayer(theta, low.w, low.constant)))
+    found = re.findall(r"<th scope=\"row\">Head \d</th><td>[^<]*</td><td>(\d+)</td>", page)
+    assert "2" in found and "a key bias" in page

@@ -9,8 +9,20 @@ from typing import Annotated
 import typer
 
 from gradine.cli.console import STOPPED, Ending
-from gradine.cli.options import AsJson, Seed, number_of_heads
-from gradine.cli.run import Request, ending_of, print_outcome, run
+from gradine.cli.options import (
+    AsJson,
+    Confidence,
+    Example,
+    Heads,
+    Out,
+    Overwrite,
+    Report,
+    Seed,
+    Truth,
+    Words,
+    number_of_heads,
+)
+from gradine.cli.run import Request, ending_of, print_outcome, read_shown, run
 from gradine.layer import AttentionLayer
 
 __all__ = ["learn"]
@@ -28,29 +40,22 @@ def learn(
     data: Annotated[
         Path, typer.Argument(help="An .npz file with X and Y, or a folder with X.npy and Y.npy.")
     ],
-    out: Annotated[Path, typer.Option("--out", help="The run folder.")],
-    heads: Annotated[
-        str, typer.Option("--heads", help="How many heads: a number or auto.")
-    ] = "auto",
+    out: Out,
+    heads: Heads = "auto",
     method: Annotated[Method, typer.Option("--method", help="The learner.")] = Method.auto,
     seed: Seed = 0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in the folder, if there is one.")
     ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the run in the folder, if there is one.")
-    ] = False,
-    truth: Annotated[
-        Path | None,
-        typer.Option("--truth", help="The true layer: for the report only, after learning."),
-    ] = None,
+    overwrite: Overwrite = False,
+    truth: Truth = None,
     polish: Annotated[
         bool,
         typer.Option("--polish/--no-polish", help="Refine the theorem's answer, or stop there."),
     ] = True,
-    report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Write report.html, or do not.")
-    ] = True,
+    report: Report = True,
+    example: Example = None,
+    words: Words = None,
     constant: Annotated[
         bool | None,
         typer.Option(
@@ -59,9 +64,7 @@ def learn(
             show_default="decided from the data",
         ),
     ] = None,
-    confidence: Annotated[
-        float, typer.Option("--confidence", help="Confidence of the certificate.")
-    ] = 0.99,
+    confidence: Confidence = 0.99,
     rank: Annotated[
         int | None,
         typer.Option(
@@ -89,6 +92,7 @@ def learn(
         truth=None if truth is None else AttentionLayer.load(truth),
         polish=polish,
         report=report,
+        shown=read_shown(example, words),
         constant=constant,
         confidence=confidence,
         rank=rank,

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-__all__ = ["AsJson", "Inputs", "InputsOption", "Seed", "number_of_heads"]
+__all__ = [
+    "AsJson",
+    "Confidence",
+    "Example",
+    "Heads",
+    "Inputs",
+    "InputsOption",
+    "Out",
+    "Overwrite",
+    "Report",
+    "Seed",
+    "Truth",
+    "Words",
+    "number_of_heads",
+]
 
 
 class Inputs(StrEnum):
@@ -26,6 +41,29 @@ Seed = Annotated[
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")
 ]
+Out = Annotated[Path, typer.Option("--out", help="The run folder.")]
+Heads = Annotated[str, typer.Option("--heads", help="How many heads: a number or auto.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace the run in the folder, if there is one.")
+]
+Truth = Annotated[
+    Path | None,
+    typer.Option("--truth", help="The true layer: for the report only, after learning."),
+]
+Report = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html, or do not.")]
+Example = Annotated[
+    Path | None,
+    typer.Option(
+        "--example",
+        help="An .npy file with one sequence of tokens, whose attention the report shows.",
+        show_default="one of the run",
+    ),
+]
+Words = Annotated[
+    str | None,
+    typer.Option("--words", help="What its tokens stand for, with blanks between them."),
+]
+Confidence = Annotated[float, typer.Option("--confidence", help="Confidence of the certificate.")]
 
 
 def number_of_heads(text: str) -> int | Literal["auto"]:

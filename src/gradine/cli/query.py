@@ -10,8 +10,20 @@ from typing import Annotated, Any, Literal
 import typer
 
 from gradine.cli.console import STOPPED, Ending
-from gradine.cli.options import AsJson, Seed, number_of_heads
-from gradine.cli.run import Outcome, ending_of, finish, print_outcome
+from gradine.cli.options import (
+    AsJson,
+    Confidence,
+    Example,
+    Heads,
+    Out,
+    Overwrite,
+    Report,
+    Seed,
+    Truth,
+    Words,
+    number_of_heads,
+)
+from gradine.cli.run import Outcome, Shown, ending_of, finish, print_outcome, read_shown
 from gradine.cli.show import PhaseDisplay
 from gradine.fit import Fit
 from gradine.layer import AttentionLayer
@@ -57,6 +69,7 @@ class Request:
     overwrite: bool
     truth: AttentionLayer | None
     report: bool
+    shown: Shown | None
     config: QueryConfig
     options: dict[str, Any]  #: of the oracle
 
@@ -69,14 +82,12 @@ def query(
             help="What is asked: a layer file, or module:function of the working directory.",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", help="The run folder.")],
+    out: Out,
     dim: Annotated[
         int | None,
         typer.Option("--dim", help="Coordinates of a token.", show_default="what a layer file has"),
     ] = None,
-    heads: Annotated[
-        str, typer.Option("--heads", help="How many heads: a number or auto.")
-    ] = "auto",
+    heads: Heads = "auto",
     rank: Annotated[
         int | None, typer.Option("--rank", help="Rank of every head, if it is known to be small.")
     ] = None,
@@ -107,19 +118,12 @@ def query(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in the folder; ask nothing again.")
     ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the run in the folder, if there is one.")
-    ] = False,
-    truth: Annotated[
-        Path | None,
-        typer.Option("--truth", help="The true layer: for the report only, after learning."),
-    ] = None,
-    report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Write report.html, or do not.")
-    ] = True,
-    confidence: Annotated[
-        float, typer.Option("--confidence", help="Confidence of the certificate.")
-    ] = 0.99,
+    overwrite: Overwrite = False,
+    truth: Truth = None,
+    report: Report = True,
+    example: Example = None,
+    words: Words = None,
+    confidence: Confidence = 0.99,
     as_json: AsJson = False,
 ) -> None:
     """Learn the heads of a layer by asking it, and verify them on fresh questions.
@@ -142,6 +146,7 @@ def query(
         overwrite=overwrite,
         truth=None if truth is None else _visible(AttentionLayer.load(truth), output),
         report=report,
+        shown=read_shown(example, words),
         config=replace(config, exact=replace(config.exact, rank=rank)),
         options={
             "rows": None if rows is Rows.all else rows.value,
@@ -179,16 +184,19 @@ def _run(request: Request) -> Outcome:
     asked = as_oracle(request.oracle, request.dim, **request.options)
     check_query(asked, request.heads, request.method.value, request.seed, request.config)
     _check_truth(request.truth, asked)
+    if request.shown is not None:
+        request.shown.check(asked.dim)
     check_free(request.out, request.resume, request.overwrite)
     with output_folder(request.out) as folder:
         if not request.resume:
             clear_run(folder)
         fit = _learn(request, folder)
         extra = {"oracle": Path(request.oracle).name, "dim": asked.dim}
-        example = None
+        shown = None
         if request.report:
-            example = fresh_questions(asked, fit.candidate, 1, request.config, request.seed)[0]
-        return finish(folder, fit, extra, request.truth, example)
+            fresh = fresh_questions(asked, fit.candidate, 1, request.config, request.seed)[0]
+            shown = request.shown or Shown(fresh)
+        return finish(folder, fit, extra, request.truth, shown)
 
 
 def _check_truth(truth: AttentionLayer | None, oracle: Oracle) -> None:

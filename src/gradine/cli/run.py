@@ -32,14 +32,50 @@ from gradine.status import Status
 __all__ = [
     "Outcome",
     "Request",
+    "Shown",
     "ending_of",
     "finish",
     "print_outcome",
+    "read_shown",
     "run",
     "what_in_words",
 ]
 
 CURVE_POINTS = 6  # of the report's error against examples
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A sequence of tokens for the report, and what they stand for."""
+
+    example: NDArray[np.float64]  #: (k, d)
+    words: tuple[str, ...] | None = None
+
+    def check(self, dim: int) -> None:
+        """Before the run: a wrong example would spoil the report hours later."""
+        if self.example.shape[1] != dim:
+            raise ValueError(
+                f"--example has tokens of {self.example.shape[1]} coordinates; expected {dim}"
+            )
+
+
+def read_shown(path: Path | None, words: str | None) -> Shown | None:
+    """What --example and --words say."""
+    if path is None:
+        if words is not None:
+            raise ValueError("--words names the tokens of an --example, and none was given")
+        return None
+    try:
+        example = np.load(path, allow_pickle=False)
+    except ValueError as error:
+        raise ValueError(f"{path}: not an .npy file of numbers") from error
+    numbers = isinstance(example, np.ndarray) and example.dtype.kind in "fiu"
+    if not numbers or example.ndim != 2 or not len(example) or not np.isfinite(example).all():
+        raise ValueError(f"{path}: expected one sequence of finite tokens, of shape (k, d)")
+    names = None if words is None else tuple(words.split())
+    if names is not None and len(names) != len(example):
+        raise ValueError(f"--words has {len(names)} words; expected {len(example)}, one a token")
+    return Shown(example.astype(np.float64), names)
 
 
 @dataclass(frozen=True)
@@ -56,6 +92,7 @@ class Request:
     truth: AttentionLayer | None = None  #: shown in the report; no learner gets to see it
     polish: bool = True
     report: bool = True
+    shown: Shown | None = None
     constant: bool | None = None
     confidence: float = 0.99
     rank: int | None = None
@@ -91,11 +128,14 @@ def run(request: Request) -> Outcome:
     config = request.config()
     examples = open_examples(request.data)
     _check_truth(request.truth, examples)
+    first = examples.block(0, 1)[0][0]
+    if request.shown is not None:
+        request.shown.check(first.shape[1])
     check_free(request.out, request.resume, request.overwrite)
     with output_folder(request.out) as folder:
         fit = _learn(request, config, examples)
-        example = examples.block(0, 1)[0][0] if request.report else None
-        return finish(folder, fit, {"data": request.data.name}, request.truth, example)
+        shown = (request.shown or Shown(first)) if request.report else None
+        return finish(folder, fit, {"data": request.data.name}, request.truth, shown)
 
 
 def finish(
@@ -103,7 +143,7 @@ def finish(
     fit: Fit,
     extra: dict[str, Any],
     truth: AttentionLayer | None,
-    example: NDArray[np.float64] | None,
+    shown: Shown | None,
 ) -> Outcome:
     """Write what a run came to; a report only with an example to show in it."""
     result = write_run(folder, fit, extra)
@@ -113,7 +153,7 @@ def finish(
         match = compare(fit.layer, truth, seq_len=fit.survey.seq_len, kind=kind)
     written = [LAYER] if fit.learned else []
     written.append(RESULT)
-    if example is not None and _write_report(folder, fit, truth, example, match):
+    if shown is not None and _write_report(folder, fit, truth, shown, match):
         written.append(REPORT)
     return Outcome(fit, match, result, folder, tuple(written))
 
@@ -155,14 +195,21 @@ def _write_report(
     folder: Path,
     fit: Fit,
     truth: AttentionLayer | None,
-    example: NDArray[np.float64],
+    shown: Shown,
     match: Match | None,
 ) -> bool:
     """Write report.html; whether it could be drawn does not change what was learned."""
     from gradine.report import write_report  # here: plots load slowly
 
     try:
-        write_report(folder / REPORT, fit, truth=truth, example=example, match=match)
+        write_report(
+            folder / REPORT,
+            fit,
+            truth=truth,
+            example=shown.example,
+            words=shown.words,
+            match=match,
+        )
     except ValueError as error:
         tell(f"{REPORT} was left out: {one_line(error)}")
         return False

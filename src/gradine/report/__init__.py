@@ -7,6 +7,7 @@ how near they came to it.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from numpy.typing import ArrayLike
 
@@ -26,15 +27,17 @@ def write_report(
     *,
     truth: AttentionLayer | None = None,
     example: ArrayLike | None = None,
+    words: Sequence[str] | None = None,
     match: Match | None = None,
 ) -> None:
     """Write the report of a run to ``path``; the file appears whole or not at all.
 
     ``truth`` is the layer that was to be found, if it is known; ``match`` is what
     `gradine.compare` said of it, measured here when left out. ``example`` is one token sequence
-    (k, d) on which to show the attention patterns.
+    (k, d) on which to show the attention patterns, and ``words`` what its tokens stand for.
     """
-    write_text(path, report_html(fit, truth=truth, example=example, match=match))
+    page = report_html(fit, truth=truth, example=example, words=words, match=match)
+    write_text(path, page)
 
 
 def report_html(
@@ -42,7 +45,8 @@ def report_html(
     *,
     truth: AttentionLayer | None = None,
     example: ArrayLike | None = None,
+    words: Sequence[str] | None = None,
     match: Match | None = None,
 ) -> str:
     """The report as a string; the same run gives the same string."""
-    return page(tell(fit, truth, example, match))
+    return page(tell(fit, truth, example, match, words))

@@ -157,10 +157,11 @@ def attention(story: Story) -> str:
         if pair.true is not None and true is not None:
             shown.append(("true", true[pair.true]))
         figures = "".join(
-            f"<figure>{pattern(weights, f'{_name(pair)}, {label}')}"
+            f"<figure>{pattern(weights, f'{_name(pair)}, {label}', story.words)}"
             f"<figcaption>{_name(pair)}{'' if true is None else f', {label}'}</figcaption></figure>"
             for label, weights in shown
         )
         blocks.append(f'<div class="tiles">{figures}</div>')
-    content = f'<div class="panels">{"".join(blocks)}</div>{_left_out(len(story.pairs))}'
+    kind = "named" if story.words else "panels"
+    content = f'<div class="{kind}">{"".join(blocks)}</div>{_left_out(len(story.pairs))}'
     return section("attention", title, text, content)

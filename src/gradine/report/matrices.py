@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Sequence
 from html import escape
 
 import numpy as np
@@ -16,7 +17,11 @@ __all__ = ["MOST_SIDE", "colour_bar", "pattern", "tile"]
 Array = NDArray[np.float64]
 
 MOST_SIDE = 128  # entries along a side of an image: the page must stay small
+CELL = 40  # of a pattern, in units of its drawing
 MOST_WEIGHTS = 8  # tokens up to which weights are printed
+MOST_WORDS = 24  # tokens up to which words stand beside a pattern
+WORD_ROOM = 120  # for them
+MOST_LETTERS = 11
 COLOURS = "RdBu_r"  # blue below zero, white at zero, red above
 
 
@@ -66,23 +71,35 @@ def colour_bar(largest: float) -> str:
     )
 
 
-def pattern(weights: Array, label: str) -> str:
-    """Attention weights (k, k): query tokens down, tokens looked at across."""
-    k, cell = len(weights), 40
-    words = escape(f"{label}: rows are queries, columns the tokens looked at")
-    if k > MOST_WEIGHTS:
-        return tile(weights, 1.0, words)
+def pattern(weights: Array, label: str, words: Sequence[str] | None = None) -> str:
+    """Attention weights (k, k): query tokens down, tokens looked at across, with their names."""
+    k, cell = len(weights), CELL
+    meaning = escape(f"{label}: rows are queries, columns the tokens looked at")
+    if k > (MOST_WORDS if words else MOST_WEIGHTS):
+        return tile(weights, 1.0, meaning)
+    size, margin = (18, WORD_ROOM) if words else (13, 0)
     parts = []
     for r, row in enumerate(weights):
         for c, weight in enumerate(row):
-            place = f'x="{c * cell + 1}" y="{r * cell + 1}"'
+            place = f'x="{margin + c * cell + 1}" y="{margin + r * cell + 1}"'
             parts.append(
                 f'<rect {place} width="{cell - 2}" height="{cell - 2}" '
                 f'fill="#1f9d72" fill-opacity="{weight:.3f}" stroke="var(--line)"/>'
-                f'<text x="{c * cell + cell // 2}" y="{r * cell + 25}">{weight:.2f}</text>'
             )
-    side = k * cell
+            if k <= MOST_WEIGHTS:
+                parts.append(
+                    f'<text x="{margin + c * cell + cell // 2}" y="{margin + r * cell + 25}">'
+                    f"{weight:.2f}</text>"
+                )
+    for i, word in enumerate(words or ()):
+        middle = margin + i * cell + cell // 2
+        shown = escape(word if len(word) <= MOST_LETTERS else word[: MOST_LETTERS - 1] + "\u2026")
+        style = f'style="font-size:{size}px;text-anchor:'
+        parts.append(f'<text x="{margin - 6}" y="{middle + 5}" {style}end">{shown}</text>')
+        turned = f'transform="translate({middle + 5} {margin - 6}) rotate(-90)"'
+        parts.append(f'<text {turned} {style}start">{shown}</text>')
+    side = margin + k * cell
     return (
-        f'<svg class="pattern" viewBox="0 0 {side} {side}" role="img" aria-label="{words}">'
+        f'<svg class="pattern" viewBox="0 0 {side} {side}" role="img" aria-label="{meaning}">'
         f"{''.join(parts)}</svg>"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradine.report import asking, exact_sections, heads, ledger, sections
+from gradine.report import asking, exact_sections, heads, known, ledger, sections
 from gradine.report.story import Story
 from gradine.report.style import STYLE
 from gradine.report.verdict import verdict, word_of
@@ -31,6 +31,7 @@ def page(story: Story) -> str:
         *(_sculpt(story) if story.sculpt_ran else ()),
         heads.heads(story),
         heads.attention(story),
+        known.known(story),
         sections.certificate(story),
         ledger.ledger(story),
     ]

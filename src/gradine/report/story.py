@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -45,6 +46,7 @@ class Story:
     truth: AttentionLayer | None  #: in canonical form
     match: Match | None
     example: Array | None
+    words: tuple[str, ...] | None  #: what the tokens of the example stand for
 
     @property
     def estimates(self) -> list[Estimate]:
@@ -180,7 +182,11 @@ class Story:
 
 
 def tell(
-    fit: Fit, truth: AttentionLayer | None, example: ArrayLike | None, match: Match | None
+    fit: Fit,
+    truth: AttentionLayer | None,
+    example: ArrayLike | None,
+    match: Match | None,
+    words: Sequence[str] | None = None,
 ) -> Story:
     """Check what was given and bring both layers to one form."""
     learned = fit.candidate
@@ -196,6 +202,7 @@ def tell(
         truth=None if truth is None else truth.canonical(),
         match=match,
         example=None if example is None else _check_example(fit, example),
+        words=None if words is None else _check_words(words, example),
     )
 
 
@@ -212,6 +219,17 @@ def _check_truth(fit: Fit, truth: AttentionLayer) -> None:
             f"truth has dim {truth.dim} and out_dim {truth.out_dim}; "
             f"expected {d} and {d_out} as the examples of the run have"
         )
+
+
+def _check_words(words: Sequence[str], example: ArrayLike | None) -> tuple[str, ...]:
+    if example is None:
+        raise ValueError("words were given, but no example whose tokens they name")
+    if isinstance(words, str) or len(words) != len(np.asarray(example)):
+        raise ValueError(
+            f"words are {words!r:.60}; expected one for each of the {len(np.asarray(example))} "
+            "tokens of the example"
+        )
+    return tuple(str(word) for word in words)
 
 
 def _check_example(fit: Fit, example: ArrayLike) -> Array:

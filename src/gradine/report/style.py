@@ -83,6 +83,8 @@ figcaption { margin-top: 0.15rem; font-size: 0.78rem; line-height: 1.25; }
 .bar { display: inline-flex; gap: 0.4rem; align-items: center; }
 .bar img { width: 4rem; height: 0.6rem; flex: none; image-rendering: auto; }
 .head + .head { margin-top: 0.8rem; border-top: 1px solid var(--line); }
+.named figure { max-width: 26rem; }
+.named .tiles { margin-bottom: 0.8rem; }
 .pattern { display: block; width: 100%; height: auto; }
 .pattern text { fill: var(--ink); font-size: 13px; text-anchor: middle; }
 details { margin-top: 0.8rem; }
