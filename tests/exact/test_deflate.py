@@ -10,10 +10,11 @@ import pytest
 import gradine
 from gradine.exact.config import ExactConfig
 from gradine.exact.deflate import DeflateConfig, deflate, rows_needed, worth_of
+from gradine.exact.finish import FinishConfig, finish
 from gradine.exact.probes import find_heads
 from gradine.solvers.narrow import Heads, NarrowProblem
 
-CONFIG = DeflateConfig(moment_rows=12.0, least_misfit=1e-26)
+CONFIG = DeflateConfig(moment_rows=12.0, finish=FinishConfig(least_misfit=1e-26))
 RULES = {"spare": 4, "rounds": (5, 8), "ratio": 1.3}
 
 
@@ -73,20 +74,40 @@ def test_probes_show_heads_where_there_are_some_and_none_in_noise():
     assert noise.clear(1.3) == 0
 
 
+def factors_of(layer, rank):
+    U, values, K = np.linalg.svd(layer.theta)
+    V, sizes, O = np.linalg.svd(layer.w)  # noqa: E741
+    return Heads(
+        U[..., :rank] * values[:, None, :rank],
+        K[:, :rank].swapaxes(1, 2),
+        V[..., :rank] * sizes[:, None, :rank],
+        O[:, :rank],
+    )
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_sharp_head_is_given_the_rows_that_it_takes(watched):
+    layer = narrow_layer(3, 32, 4, seed=3)
+    layer = gradine.AttentionLayer(layer.theta * np.array([5.0, 1.0, 1.0])[:, None, None], layer.w)
+    X, draw = tokens(1500, 6, 32, 4), np.random.default_rng(0).standard_normal
+    start = Heads(*(p + 0.3 * p.std() * draw(p.shape) for p in factors_of(layer, 4)))
+    config = FinishConfig(least_misfit=1e-24, overfit=3.0 if watched else np.inf)
+    found = finish(X, layer(X), 32, start, 30, config)
+    apart = np.linalg.norm(found.heads.theta - layer.theta, axis=(1, 2))
+    errors = apart / np.linalg.norm(layer.theta, axis=(1, 2))
+    if watched:
+        assert found.examples > 200 and errors.max() < 1e-9
+    else:  # next to nothing is left of the residual, and the sharp head is wrong
+        assert found.examples == 30 and found.misfits[-1] < 1e-3
+        assert errors.argmax() == 0 and errors[0] > 0.1
+
+
 @pytest.mark.parametrize("free", [False, True])
 def test_what_was_taken_for_a_head_is_told_by_fresh_rows(free):
     layer = narrow_layer(3, 32, 4, seed=3)
     X, draw = tokens(400, 6, 32, 4), np.random.default_rng(5).standard_normal
-    U, values, K = np.linalg.svd(layer.theta)
-    V, sizes, O = np.linalg.svd(layer.w)  # noqa: E741
-    factors = (
-        U[..., :4] * values[:, None, :4],
-        K[:, :4].swapaxes(1, 2),
-        V[..., :4] * sizes[:, None, :4],
-        O[:, :4],
-    )
-    true = Heads(*factors)
-    noise = Heads(*(0.3 * draw((1, *part.shape[1:])) for part in factors))
+    true = factors_of(layer, 4)
+    noise = Heads(*(0.3 * draw((1, *part.shape[1:])) for part in true))
     problem = NarrowProblem(X, layer(X), 32, free=free)
     worth = worth_of(problem, true.joined(noise))
     assert worth[:3] == pytest.approx(1.0, abs=0.2) and worth[3] == pytest.approx(-1.0, abs=1e-9)
@@ -115,7 +136,9 @@ def test_a_wide_layer_is_learned_without_full_matrices(constant):
 def test_what_so_many_heads_cannot_explain_is_said():
     layer = narrow_layer(4, 32, 4, seed=1)
     X = tokens(1500, 6, 32, 8)
-    exact = ExactConfig(rank=4, wide_work=0.0, deflate=replace(CONFIG, last_steps=5))
+    exact = ExactConfig(
+        rank=4, wide_work=0.0, deflate=replace(CONFIG, finish=FinishConfig(steps=5))
+    )
     config = gradine.LearnConfig(exact=exact)
     fit = gradine.learn(X, layer(X), heads=2, method="exact", config=config)
     assert fit.status.code == "not_realizable" and fit.layer is None

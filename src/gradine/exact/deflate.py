@@ -8,7 +8,7 @@
    terms left free: these stand for the heads that are still missing, and give the sign of the new
    ones.
 3. The residual now has less noise, and shows weaker heads. When all are found, the linear terms are
-   dropped and Gauss-Newton goes on to the end, with a residual in double precision.
+   dropped and Gauss-Newton goes on to the end (`gradine.exact.finish`).
 
 A row of outputs says only k - 1 numbers about the Theta_i of a head, however many outputs there
 are. That, and not the count of equations, is how many rows a fit has to see.
@@ -17,11 +17,12 @@ are. That, and not the count of equations, is how many rows a fit has to see.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.exact.finish import FinishConfig, finish
 from gradine.exact.probes import Probes, find_heads
 from gradine.progress import Tell
 from gradine.solvers.narrow import (
@@ -61,20 +62,13 @@ class DeflateConfig:
     phase_steps: int = 4
     phase_products: int = 8
     damping: float = 0.1
-    #: The same when all are there, with few products while the way bends and many once it is
-    #: straight, which it never is above a misfit.
-    last_steps: int = 60
-    last_products: tuple[int, int] = (40, 120)
-    last_damping: float = 0.01
-    linear_misfit: float = 1e-4
     #: What a head must be worth on rows that it was not fitted to: 1 if it is right, -1 if it is
     #: noise.
     least_worth: float = 0.0
     #: Phases that bring no head before the search is given up.
     patience: int = 2
-    #: Relative squared residual of whitened outputs at which a fit is done: well below what
-    #: counts as exact, and each further digit takes as long as the one before.
-    least_misfit: float = 1e-14
+    #: The fit that follows when all heads are there.
+    finish: FinishConfig = field(default_factory=FinishConfig)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,11 +121,16 @@ def deflate(
     while search.missing(heads, found) and search.idle < config.patience:
         found = search.phase(heads, found)
     assert found is not None
-    last = NarrowProblem(X32[:n_fit], Yw[:n_fit], dim, free=False)
-    found = search.finish(last, X[:n_fit], Y[:n_fit] @ whitening.astype(np.float64), found)
-    theta, w = _layer(X[:n_fit], Y[:n_fit], dim, found)
+    whitened = Y @ whitening.astype(np.float64)
+    last = finish(X, whitened, dim, found, n_fit, config.finish, tell)
+    theta, w = _layer(X[: last.examples], Y[: last.examples], dim, last.heads)
     return Deflated(
-        theta, w, search.misfits, search.phases, last.n * last.k, problem.products + last.products
+        theta,
+        w,
+        search.misfits + last.misfits,
+        search.phases,
+        last.examples * X.shape[1],
+        problem.products + last.products,
     )
 
 
@@ -261,42 +260,6 @@ class _Search:
         self.misfits.append(at.misfit)
         if self.tell is not None:
             self.tell(math.sqrt(at.misfit), lambda: at.heads.theta)
-
-    def finish(
-        self, problem: NarrowProblem, X: NDArray[np.float64], Y: NDArray[np.float64], heads: Heads
-    ) -> Heads:
-        """To the end, with nothing free: steps in single precision from an exact residual."""
-        config = self.config
-        exact = NarrowProblem(X, Y, problem.dim, free=False)
-        at, damping = exact.evaluate(heads.astype(np.float64)), config.last_damping
-        fewest, most = config.last_products
-        idle, refused, products = 0, 0, fewest
-        for _ in range(config.last_steps):
-            if at.misfit <= config.least_misfit or idle >= 4 or refused >= 9:
-                break
-            size = math.sqrt(float(np.mean(at.residual**2)))
-            rough = problem.evaluate(at.heads.astype(np.float32))
-            rough.residual[:] = at.residual / size  # small numbers would be lost in squares
-            accuracy = min(0.1, max(3.0 * math.sqrt(at.misfit), 3e-3))
-            step, promised = gauss_newton_step(problem, rough, damping, products, accuracy)
-            there = exact.evaluate(balanced(at.heads.plus(step, size)))
-            gain = (at.misfit - there.misfit) / max(promised * size**2, 1e-300)
-            self._went_to(there if gain > 0.0 else at)
-            # Where the linear model holds, what is left is a linear problem: solve that well.
-            linear = abs(gain - 1.0) < 0.1 and at.misfit < config.linear_misfit
-            products = min(2 * products, most) if linear else fewest
-            if linear:
-                damping *= 0.2
-            else:
-                damping *= (
-                    4.0 if gain <= 0.0 else 2.0 if gain < 0.4 else 1.0 if gain < 0.85 else 0.5
-                )
-            # A step that is refused says only that the damping was too small for it.
-            refused = 0 if gain > 0.0 else refused + 1
-            if gain > 0.0:
-                idle = idle + 1 if there.misfit > 0.98 * at.misfit else 0
-                at = there
-        return at.heads
 
 
 def worth_of(problem: NarrowProblem, heads: Heads) -> NDArray[np.float64]:
