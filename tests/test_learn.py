@@ -273,3 +273,62 @@ def test_outputs_that_are_zero():
     X, _ = examples_of(plant(1, 6, 3.0, seed=1), 2000)
     fit = learn(X, 0.0 * X)
     assert fit.status is Status.NOTHING_TO_SEE and not fit.learned
+
+
+@pytest.mark.parametrize(("dim", "k", "seed"), [(8, 32, 1), (3, 40, 2)])
+def test_long_sequences_have_no_phantom_heads(dim, k, seed):
+    """A second head of nothing makes these fits exact where one head has found no way."""
+    layer = plant(1, dim, 2.0, seed=seed)
+    X = sample_inputs(2000, seq_len=k, dim=dim, seed=3)
+    fit = learn(X, layer(X))
+    assert fit.status is Status.LEARNED and fit.heads == 1 and fit.detail == ""
+    assert max(fit.certificate.bars.theta) < 1e-10
+    assert compare(fit.layer, layer).theta_error.max() < 1e-10
+
+
+@pytest.mark.parametrize("out_dim", [1, 2])
+def test_noisy_labels_of_few_outputs(out_dim):
+    layer = plant(2, 8, 3.0, seed=0, out_dim=out_dim)
+    X = sample_inputs(6000, seq_len=4, dim=8, seed=9)
+    Y = layer(X)
+    Y = Y + 0.1 * np.sqrt(np.mean(Y**2)) * np.random.default_rng(0).standard_normal(Y.shape)
+    fit = learn(X, Y, heads=2, method="exact")
+    assert fit.status is Status.LEARNED_UP_TO_NOISE
+    errors = compare(fit.layer, layer)
+    bars = np.array(fit.certificate.bars.theta)[errors.order]
+    assert (errors.theta_error < 4.0 * bars).all() and bars.max() < 0.05
+
+
+def test_more_heads_than_coordinates_are_not_blamed_on_the_examples():
+    layer = plant(5, 3, 3.0, seed=0)
+    X = sample_inputs(3000, seq_len=5, dim=3, seed=1, kind="gaussian")
+    fit = learn(X, layer(X), method="exact")
+    assert fit.status is Status.NOT_REALIZABLE
+    assert "3 heads, the most that are tried at this dimension" in fit.detail
+
+
+def test_a_rank_that_is_too_small_is_named():
+    layer = plant(1, 8, 3.0, seed=0)
+    X = sample_inputs(2000, seq_len=4, dim=8, seed=1)
+    config = LearnConfig(exact=ExactConfig(rank=2))
+    fit = learn(X, layer(X), heads=1, method="exact", config=config)
+    assert fit.status is Status.NOT_REALIZABLE and "1 head of rank 2" in fit.detail
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"rank": 2.5},
+        {"rank": "2"},
+        {"rank": 0},
+        {"examples_per_bound": 0.0},
+        {"examples_per_bound": float("nan")},
+        {"curve_points": -2},
+        {"memory_share": 0.0},
+        {"bar_samples": 0},
+    ],
+)
+def test_settings_that_make_no_sense_are_named(settings):
+    ((name, value),) = settings.items()
+    with pytest.raises(ValueError, match=f"^{name} is {value!r}; expected"):
+        ExactConfig(**settings)

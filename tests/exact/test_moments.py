@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gradine.exact.moments import MomentConfig, count_heads, moment_spectrum
-from gradine.exact.operator import LowRank, moment_operator
+from gradine.exact.operator import LowRank, _through_keys, moment_operator
 from gradine.exact.results import Spectrum
 from gradine.examples import ArrayExamples, FittingData, make_split
 from gradine.inputs import plant, sample_inputs
@@ -65,6 +65,20 @@ def test_operator_is_the_moment_and_its_transpose(tiny):
     B, A = rng.standard_normal((5, 3, 3)), rng.standard_normal((5, 3, 2))
     np.testing.assert_allclose(operator.apply(B), np.einsum("cabe,lbe->lca", M, B), atol=1e-8)
     np.testing.assert_allclose(operator.adjoint(A), np.einsum("cabe,lca->lbe", M, A), atol=1e-8)
+
+
+@pytest.mark.parametrize("k", [3, 4, 9])
+def test_short_and_long_sequences_are_weighed_alike(k):
+    """With and without scores, by the formula itself."""
+    draw = np.random.default_rng(k).standard_normal
+    rows, X, probes = draw((5, k, 2)), draw((5, k, 7)), draw((3, 2, 7))
+    expected = np.zeros((5, k, 3, 7))
+    for n, r, i in np.ndindex(5, k, 3):
+        keys = np.delete(X[n], r, axis=0)
+        scores = keys @ probes[i].T @ rows[n, r]
+        expected[n, r, i] = (scores - scores.sum() / k) @ keys / k
+    found = _through_keys(rows, X, probes).reshape(expected.shape)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def test_null_is_adjoint_too_and_differs_from_the_moment(tiny):

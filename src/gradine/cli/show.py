@@ -29,6 +29,7 @@ TELLING = {
     "mixing": ("residual",),
     "fit_": ("heads", "residual", "validation_error"),
     "ripe_": ("heads", "residual", "validation_error"),
+    "needed_": ("heads", "residual", "validation_error"),
     "refine": ("residual", "validation_error", "examples"),
     "identify": ("noise", "condition"),
     "curve": ("examples", "errors"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from numbers import Integral
 
 from gradine.exact.deflate import DeflateConfig
 from gradine.exact.mixing import MixConfig
@@ -100,3 +102,22 @@ class ExactConfig:
     largest_noise: float = 0.7
     #: Sizes of nested subsets at which the error is measured, for the report; 0 for none.
     curve_points: int = 0
+
+    def __post_init__(self) -> None:
+        if self.rank is not None and (not isinstance(self.rank, Integral) or self.rank < 1):
+            raise ValueError(f"rank is {self.rank!r}; expected a whole number from 1 on, or None")
+        for name in ("starts", "counting_starts", "bar_samples", "most_heads"):
+            _check(name, getattr(self, name), least=1)
+        _check("curve_points", self.curve_points, least=0)
+        if not 1.0 <= self.examples_per_bound < math.inf:
+            raise ValueError(
+                f"examples_per_bound is {self.examples_per_bound}; expected at least 1, as fewer "
+                "examples than the bound determine nothing"
+            )
+        if not 0.0 < self.memory_share <= 1.0:
+            raise ValueError(f"memory_share is {self.memory_share}; expected above 0, at most 1")
+
+
+def _check(name: str, value: int, least: int) -> None:
+    if not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} is {value!r}; expected a whole number from {least} on")

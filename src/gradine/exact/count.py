@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gradine.exact.config import ExactConfig
 from gradine.exact.results import HeadFit
 
-__all__ = ["count_heads", "improves", "spare_heads"]
+__all__ = ["count_heads", "improves", "needed_heads", "spare_heads"]
 
 Array = NDArray[np.float64]
 
@@ -83,15 +83,20 @@ def improves(fewer: HeadFit, more: HeadFit, config: ExactConfig) -> bool:
     return mean > config.significance * error and mean > enough
 
 
-def spare_heads(fit: HeadFit) -> int:
-    """Heads that an exact fit could do without: a copy of another, or one that does nothing."""
+def needed_heads(fit: HeadFit) -> list[int]:
+    """Heads that an exact fit cannot do without: no copy of another, none that does nothing."""
     size = np.sqrt(np.sum(fit.w**2, axis=(1, 2)))
-    kept: list[Array] = []
-    for theta, w_size in zip(fit.theta, size, strict=True):
+    kept: list[int] = []
+    for i, theta in enumerate(fit.theta):
         near = any(
-            np.linalg.norm(theta - other) <= SPARE * max(np.linalg.norm(other), 1.0)
-            for other in kept
+            np.linalg.norm(theta - fit.theta[j]) <= SPARE * max(np.linalg.norm(fit.theta[j]), 1.0)
+            for j in kept
         )
-        if w_size > SPARE * size.max() and not near:
-            kept.append(theta)
-    return fit.heads - max(len(kept), 1)
+        if size[i] > SPARE * size.max() and not near:
+            kept.append(i)
+    return kept or [int(np.argmax(size))]
+
+
+def spare_heads(fit: HeadFit) -> int:
+    """How many others there are."""
+    return fit.heads - len(needed_heads(fit))

@@ -37,6 +37,7 @@ __all__ = [
     "refine",
     "squared_errors",
     "unknowns",
+    "without_spare",
 ]
 
 Array = NDArray[np.float64]
@@ -46,6 +47,8 @@ MOMENTS = "from the moments"
 SMALL = "small random heads"
 ANNEALED = "annealed"
 LOW_RANK = "low rank, by nuclear norms"
+MORE = "from the answer of fewer examples"
+NEEDED = "from an answer with heads to spare"
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +126,13 @@ def fit_heads(
     )
 
 
-def refine(task: FitTask, fit: HeadFit) -> HeadFit:
+def without_spare(task: FitTask, fit: HeadFit, needed: list[int]) -> HeadFit:
+    """Only the heads that are needed, fitted again from where they are."""
+    fewer = replace(fit, theta=fit.theta[needed], w=fit.w[needed], heads=len(needed))
+    return refine(task, fewer, NEEDED)
+
+
+def refine(task: FitTask, fit: HeadFit, reason: str = MORE) -> HeadFit:
     """Go on from an answer with other examples, usually many more: noise averages out."""
     began = time.perf_counter()
     problem = Projection(task.X, task.Y, task.dim)
@@ -149,7 +158,7 @@ def refine(task: FitTask, fit: HeadFit) -> HeadFit:
         path,
         began,
         begins=[0],
-        reasons=["from the answer of fewer examples"],
+        reasons=[reason],
         settled=rests or _exact(best, task.config),
     )
 

@@ -87,7 +87,7 @@ def identify(task: FitTask, fit: HeadFit, units: Units) -> Identified:
     if not solver.determined:
         solver = _dense(line) or solver
     determined = solver.determined and _features_differ(line)
-    determined = determined and _unfinished(line, solver) < UNFINISHED
+    determined = determined and _unfinished(line, solver) < UNFINISHED + _by_chance(line, fit)
     theta_moves, w_moves = [], []
     for _ in range(samples if determined else 0):
         move, out = _response(line, solver, rng)
@@ -195,6 +195,15 @@ def _features_differ(line: Linearisation) -> bool:
     values = kernels.to_numpy(xp.linalg.eigvalsh(gram / (size[:, None] * size[None, :])))
     same = int(np.sum(values < SAME_FEATURES * values[-1]))
     return same <= (m - 1 if problem.width > problem.dim else 0)
+
+
+def _by_chance(line: Linearisation, fit: HeadFit) -> float:
+    """The share of noise that a step explains where the answer is that of more examples: as many
+    numbers as are fitted, of all."""
+    problem = line.problem
+    fitted = sum(math.prod(p.shape) for p in line.parameters)
+    fewer = 1.0 - problem.n / max(fit.examples, problem.n)
+    return fewer * fitted / (problem.Y.shape[0] * problem.out_dim)
 
 
 def _unfinished(line: Linearisation, solver: _Solver) -> float:

@@ -186,6 +186,8 @@ def _through_keys(rows: Array, X: Array, probes: Array) -> Array:
     n, k, d = X.shape
     side_by_side = probes.transpose(1, 0, 2).reshape(probes.shape[1], -1)
     queries = (rows.reshape(n * k, -1) @ side_by_side).reshape(n, -1, d)
+    if 2 * k > d:
+        return _by_grams(queries, X)
     scores = queries @ X.swapaxes(1, 2)  # (n, k L, k)
     # Long rows and one thin product: loops over the k keys of a score would take most of the time.
     others = np.repeat(1.0 - np.eye(k), len(probes), axis=0)
@@ -193,6 +195,23 @@ def _through_keys(rows: Array, X: Array, probes: Array) -> Array:
     scores = (scores.reshape(-1, k) @ ((np.eye(k) - 1.0 / k) / k)).reshape(n, -1, k)
     scores *= others
     return (scores @ X).reshape(n * k, len(probes), d)
+
+
+def _by_grams(queries: Array, X: Array) -> Array:
+    """The same for long sequences, with no scores: sum_j s_rj x_j = (sum_j x_j x_j^T) B^T q_r."""
+    n, k, d = X.shape
+    total = X.sum(axis=1, keepdims=True)
+    own = X[:, :, None]  # (n, k, 1, d)
+    answer = (queries @ (X.swapaxes(1, 2) @ X)).reshape(n, k, -1, d)
+    queries = queries.reshape(n, k, -1, d)
+    own_score = (queries @ own.swapaxes(2, 3))[..., 0]
+    mean = (
+        (queries.reshape(n, -1, d) @ total.swapaxes(1, 2)).reshape(own_score.shape) - own_score
+    ) / k
+    answer -= own_score[..., None] * own
+    answer -= mean[..., None] * (total[:, :, None] - own)
+    answer /= k
+    return answer.reshape(n * k, -1, d)
 
 
 def _flip(weighted: Array, signs: Array, nulls: int) -> None:

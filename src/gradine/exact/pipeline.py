@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradine.exact.config import ExactConfig
-from gradine.exact.count import count_heads, improves, spare_heads
+from gradine.exact.count import count_heads, improves
 from gradine.exact.heads import fit_heads
 from gradine.exact.identify import identify, noise_of, structure_left
 from gradine.exact.mixing import mix, mixing_examples
@@ -82,11 +82,14 @@ def learn_exactly(
             fit = workshop.refined(workshop.ripe_fit(fit.heads))
     # An exact fit may have heads to spare.
     note = ""
-    if fit.exact and (spare := spare_heads(fit)) and (fewer := workshop.fit(heads - spare)).exact:
-        fit, note = fewer, f"{heads - spare} of {heads} heads suffice"
+    if fit.exact and (fewer := workshop.without_spare(fit)).heads < fit.heads:
+        note = f"{fewer.heads} of {fit.heads} heads suffice" if asked else ""
+        fit = fewer
 
     # What the examples determine.
     identified = _identify(workshop, fit, units)
+    if fit.exact and _bar(identified) > config.largest_bar:
+        identified = replace(identified, determined=False)
     if ending is None and not fit.exact:
         ending = _noise_objection(identified, config)
         if ending is not None and fit.heads > 1:
@@ -145,6 +148,7 @@ def _objection(workshop: Workshop, heads: int, asked: bool) -> NotLearned | None
     """Why a residual that is not rounding is not noise either; None if it may be."""
     config, few = workshop.config, workshop.counting_fit(heads)
     words = "1 head" if heads == 1 else f"{heads} heads"
+    words += f" of rank {config.rank}" if config.rank is not None else ""
     if few.rank is not None and config.rank is None:
         needed = workshop.unknowns(heads, None) / (workshop.data.seq_len * workshop.data.out_dim)
         detail = f"{few.examples} examples are fitted; {words} of full rank take {needed:.0f}"
@@ -166,6 +170,9 @@ def _objection(workshop: Workshop, heads: int, asked: bool) -> NotLearned | None
             )
             return NotLearned(Status.NOT_REALIZABLE, detail)
     elif not asked:
+        if heads >= workshop.heads_allowed():
+            detail = f"{words}, the most that are tried at this dimension, do not explain them"
+            return NotLearned(Status.NOT_REALIZABLE, detail)
         detail = f"{words}, all that the examples could determine, do not explain them"
         return NotLearned(Status.TOO_FEW_EXAMPLES, detail)
     share, z = structure_left(workshop.task(heads, fit.rank, count=fit.examples), fit)
@@ -175,9 +182,13 @@ def _objection(workshop: Workshop, heads: int, asked: bool) -> NotLearned | None
     return None
 
 
+def _bar(identified: Identified) -> float:
+    return float(max(np.max(identified.theta_bars), np.max(identified.w_bars)))
+
+
 def _noise_objection(identified: Identified, config: ExactConfig) -> NotLearned | None:
     """Why noise leaves too little to believe; None if it does not."""
-    bar = float(max(np.max(identified.theta_bars), np.max(identified.w_bars)))
+    bar = _bar(identified)
     if not identified.determined:
         return NotLearned(Status.TOO_NOISY, "directions that hardly show leave no error bars")
     if identified.noise <= config.largest_noise and bar <= config.largest_bar:

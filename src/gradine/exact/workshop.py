@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from gradine import kernels
 from gradine.engine import free_memory
 from gradine.exact.config import ExactConfig
+from gradine.exact.count import needed_heads
 from gradine.exact.deflate import rows_needed
-from gradine.exact.heads import FitTask, fit_heads, refine, unknowns
+from gradine.exact.heads import FitTask, fit_heads, refine, unknowns, without_spare
 from gradine.exact.results import HeadFit
 from gradine.exact.wide import fit_wide
 from gradine.examples import FittingData
@@ -62,10 +63,13 @@ class Workshop:
         rows = self.distinct * self.data.seq_len * self.data.out_dim
         return rows / self.unknowns(heads, rank)
 
+    def heads_allowed(self) -> int:
+        """As many as are ever tried."""
+        return min(self.config.most_heads, self.data.dim)
+
     def most_heads(self) -> int:
         """As many as the examples could determine."""
-        most = min(self.config.most_heads, self.data.dim)
-        rank = self.config.rank
+        most, rank = self.heads_allowed(), self.config.rank
         return max([m for m in range(1, most + 1) if self.equations(m, rank) >= ENOUGH], default=1)
 
     def task(self, heads: int, rank: int | None, count: int | None = None) -> FitTask:
@@ -126,6 +130,16 @@ class Workshop:
         if len(task.X) <= fit.examples:
             return fit
         return self.run(name, HeadFit, lambda: refine(task, fit))
+
+    def without_spare(self, fit: HeadFit) -> HeadFit:
+        """The same without heads that an exact fit does not need."""
+        needed = needed_heads(fit)
+        if len(needed) == fit.heads:
+            return fit
+        task = self.task(len(needed), fit.rank)
+        name = f"needed_{len(needed)}"
+        fewer: HeadFit = self.run(name, HeadFit, lambda: without_spare(task, fit, needed))
+        return fewer if fewer.exact else fit
 
     def wide(self, heads: int) -> bool:
         """Whether the layer is too wide for steps with full matrices, and its rank is known."""

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.exact.config import ExactConfig
-from gradine.exact.count import spare_heads
-from gradine.exact.heads import FitTask, fit_heads, unknowns
+from gradine.exact.count import needed_heads
+from gradine.exact.heads import FitTask, fit_heads, unknowns, without_spare
 from gradine.exact.identify import identify
 from gradine.exact.results import HeadFit, Identified
 from gradine.exact.units import Units
@@ -152,11 +152,12 @@ class _Attempt:
         self.fit: HeadFit = run(
             named(f"fit_{heads}", again), HeadFit, lambda: fit_heads(self.task, heads, rank)
         )
-        if self.fit.exact and (spare := spare_heads(self.fit)):
+        needed = needed_heads(self.fit)
+        if self.fit.exact and len(needed) < heads:
             fewer: HeadFit = run(
-                named(f"fit_{heads - spare}", again),
+                named(f"needed_{len(needed)}", again),
                 HeadFit,
-                lambda: fit_heads(self.task, heads - spare, rank),
+                lambda: without_spare(self.task, self.fit, needed),
             )
             self.fit = fewer if fewer.exact else self.fit
         self.exact = self.fit.residual <= _rounding(precision, config.exact)

@@ -160,7 +160,13 @@ class Story:
             return next((fit for fit in reversed(found) if fit.heads == heads), None)
         ways = (
             fits.get(name)
-            for name in (f"refine_{heads}", "refine", f"ripe_{heads}", f"fit_{heads}")
+            for name in (
+                f"needed_{heads}",
+                f"refine_{heads}",
+                "refine",
+                f"ripe_{heads}",
+                f"fit_{heads}",
+            )
         )
         return next((fit for fit in ways if fit is not None and fit.heads == heads), None)
 
