@@ -332,3 +332,15 @@ def test_settings_that_make_no_sense_are_named(settings):
     ((name, value),) = settings.items()
     with pytest.raises(ValueError, match=f"^{name} is {value!r}; expected"):
         ExactConfig(**settings)
+
+
+def test_gaussian_tokens_of_any_covariance_have_moments():
+    layer = plant(3, 6, 2.0, seed=1)
+    draw = np.random.default_rng(2)
+    X = sample_inputs(12_000, seq_len=4, dim=6, seed=3, kind="gaussian")
+    X = X @ (np.eye(6) + 0.2 * draw.standard_normal((6, 6)))
+    fit = learn(X, layer(X), method="exact")
+    assert fit.status is Status.LEARNED and fit.heads == 3
+    assert fit.phases["spectrum"].applies and fit.phases["spectrum"].heads >= 3
+    other = learn(X**3, layer(X**3), method="exact")
+    assert "neither uniform on +-1 nor standard Gaussian" in other.phases["spectrum"].reason

@@ -18,12 +18,13 @@ from gradine.exact.results import Curve, HeadFit, Identified, Mixed, Spectrum
 from gradine.exact.units import Units, measure
 from gradine.exact.wide import unidentified
 from gradine.exact.workshop import RunPhase, Workshop
-from gradine.examples import FittingData
+from gradine.examples import ArrayExamples, FittingData, survey
 from gradine.progress import Tell
 from gradine.status import NotLearned, Status
 
 __all__ = ["ExactAnswer", "learn_exactly"]
 
+LOOKED_AT = 10_000  # examples that show whether tokens are Gaussian
 WIDE = "no error bars: the layer is too wide for them"
 
 
@@ -129,13 +130,19 @@ def _fewer_under_noise(workshop: Workshop, heads: int) -> int:
 
 def _spectrum(data: FittingData, kind: str, config: ExactConfig, seed: int) -> Spectrum:
     reason = ""
-    if kind == "other":
+    if kind == "other" and not _gaussian(data, seed):
         reason = "tokens are neither uniform on +-1 nor standard Gaussian"
     elif data.split.n_fit < config.spectrum_examples:
         reason = f"{data.split.n_fit} examples; moments take {config.spectrum_examples}"
     if reason:
         return Spectrum.not_applicable(reason, data.dim, data.out_dim)
     return moment_spectrum(data, config.moments, seed)
+
+
+def _gaussian(data: FittingData, seed: int) -> bool:
+    """Whether tokens are standard Gaussian now that they are in units of their own."""
+    X, Y = data.sample(LOOKED_AT, seed)
+    return survey(ArrayExamples(X[..., : data.dim], Y)).kind == "gaussian"
 
 
 def _mix(data: FittingData, spectrum: Spectrum, config: ExactConfig, seed: int) -> Mixed:
