@@ -18,6 +18,7 @@ import gradine
 from gradine.cli import main
 from gradine.exact.config import ExactConfig
 from gradine.exact.deflate import DeflateConfig
+from gradine.exact.finish import FinishConfig
 from gradine.exact.mixing import MixConfig
 from gradine.exact.moments import MomentConfig
 from gradine.fit import LearnConfig
@@ -204,6 +205,7 @@ EXPLAINED = {
     MixConfig: [EXACT],
     QueryConfig: [DOCS / "queries.md"],
     DeflateConfig: [EXACT],
+    FinishConfig: [EXACT],
 }
 SETTINGS = [
     (kind, item.name)
@@ -228,7 +230,7 @@ def test_every_setting_is_explained(kind, field):
     stated = rows[0].split("|")[2]
     if default is None or isinstance(default, bool):
         assert f"`{default}`" in stated
-    elif isinstance(default, MomentConfig | MixConfig | DeflateConfig):
+    elif isinstance(default, MomentConfig | MixConfig | DeflateConfig | FinishConfig):
         assert f"`{type(default).__name__}()`" in stated
     elif isinstance(default, tuple):
         assert tuple(numbers(stated)) == default

@@ -35,6 +35,7 @@ def answer_of(layer, theta: Any = (1e-9, 1e-9), w: Any = (1e-9, 1e-9), status: A
         status=status,
         reason="",
         seconds=1.0,
+        solved_seconds=0.5,
         wall=1.0,
         phase_seconds={},
         flops=None,

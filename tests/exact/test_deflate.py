@@ -137,7 +137,7 @@ def test_what_so_many_heads_cannot_explain_is_said():
     layer = narrow_layer(4, 32, 4, seed=1)
     X = tokens(1500, 6, 32, 8)
     exact = ExactConfig(
-        rank=4, wide_work=0.0, deflate=replace(CONFIG, finish=FinishConfig(steps=5))
+        rank=4, wide_work=0.0, deflate=replace(CONFIG, finish=FinishConfig(last_steps=5))
     )
     config = gradine.LearnConfig(exact=exact)
     fit = gradine.learn(X, layer(X), heads=2, method="exact", config=config)

@@ -39,12 +39,12 @@ GOOD, POOR = 0.85, 0.3  # what a step brought, of what it promised
 class FinishConfig:
     """Settings of the last fit; measured on the layers of a trained model."""
 
-    steps: int = 100
+    last_steps: int = 100
     #: Products with the Jacobian in one step: few while the way bends, many once it is straight,
     #: which it never is above a misfit.
-    products: tuple[int, int] = (40, 120)
+    last_products: tuple[int, int] = (40, 120)
     linear_misfit: float = 1e-4
-    damping: float = 0.01
+    last_damping: float = 0.01
     #: Twice the rows take part where fresh ones have a misfit that is larger by this factor.
     overfit: float = 3.0
     #: Sequences that are kept for this.
@@ -90,10 +90,10 @@ def finish(
         X32, Y32 = (A[-kept:].astype(np.float32) for A in (X, Y))
         fresh = NarrowProblem(X32, Y32, dim, free=False)
     rows, misfits, done = _Rows(X, Y, dim, min(count, most_rows)), [], 0
-    at, damping = rows.exact.evaluate(heads.astype(np.float64)), config.damping
-    fewest, most = config.products
+    at, damping = rows.exact.evaluate(heads.astype(np.float64)), config.last_damping
+    fewest, most = config.last_products
     idle, refused, products = 0, 0, fewest
-    for _ in range(config.steps):
+    for _ in range(config.last_steps):
         if at.misfit <= config.least_misfit or idle >= 4 or refused >= 4:
             break
         if fresh is not None and rows.exact.n < most_rows:
@@ -101,7 +101,7 @@ def finish(
             if seen > max(config.overfit * at.misfit, ROUGH_FLOOR):
                 done += rows.rough.products
                 rows = _Rows(X, Y, dim, min(2 * rows.exact.n, most_rows))
-                at, damping = rows.exact.evaluate(at.heads), max(damping, config.damping)
+                at, damping = rows.exact.evaluate(at.heads), max(damping, config.last_damping)
                 idle, refused, products = 0, 0, fewest
         size = math.sqrt(float(np.mean(at.residual**2)))
         rough = rows.rough.evaluate(at.heads.astype(np.float32))
