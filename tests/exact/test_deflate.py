@@ -113,6 +113,17 @@ def test_what_was_taken_for_a_head_is_told_by_fresh_rows(free):
     assert worth[:3] == pytest.approx(1.0, abs=0.2) and worth[3] == pytest.approx(-1.0, abs=1e-9)
 
 
+def test_a_search_that_believes_nothing_new_ends(monkeypatch):
+    layer = narrow_layer(3, 32, 4, seed=3)
+    X = tokens(rows_needed(3, 4, (6, 32, 32, 32), CONFIG)[1], 6, 32, 4)
+    monkeypatch.setattr(
+        "gradine.exact.deflate.worth_of",
+        lambda _, heads: np.array([1.0] + [-1.0] * 9)[: len(heads.U)],
+    )
+    found = deflate(X, layer(X), 32, 3, 4, replace(CONFIG, finish=FinishConfig(last_steps=1)), 0)
+    assert found.phases == [1, 0, 0] and len(found.theta) == 1
+
+
 def test_a_row_says_only_so_much_about_theta():
     by_pairs, by_eights = (
         k * rows_needed(4, 8, (k, 64, 64, 64), DeflateConfig())[0] for k in (2, 8)

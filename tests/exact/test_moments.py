@@ -67,7 +67,7 @@ def test_operator_is_the_moment_and_its_transpose(tiny):
     np.testing.assert_allclose(operator.adjoint(A), np.einsum("cabe,lca->lbe", M, A), atol=1e-8)
 
 
-@pytest.mark.parametrize("k", [3, 4, 9])
+@pytest.mark.parametrize("k", [3, 9, 16])
 def test_short_and_long_sequences_are_weighed_alike(k):
     """With and without scores, by the formula itself."""
     draw = np.random.default_rng(k).standard_normal

@@ -191,13 +191,15 @@ class _Search:
         )
         clear = min(probes.clear(config.ratio), count)
         # Where none stands out, the fit may still tell heads from noise.
-        self.idle = 0 if clear else self.idle + 1
         new = self._scaled(_first(probes, clear or count), linear[data.width :], found)
         self.left = probes.heads.w[clear:] if clear else None
-        self.phases.append(clear)
         joined = new if found is None else found.joined(new)
         joined = self._fit(self.problem, joined, config.phase_steps, config.phase_products, 0.03)
-        return self._believed(joined)
+        believed = self._believed(joined)
+        brought = self.missing(heads, found) - self.missing(heads, believed)
+        self.idle = 0 if clear and brought > 0 else self.idle + 1
+        self.phases.append(brought)
+        return believed
 
     def _believed(self, heads: Heads) -> Heads:
         """The heads that explain rows which no fit has seen, at least one."""
@@ -205,7 +207,6 @@ class _Search:
             return heads
         worth = worth_of(self.fresh, heads)
         keep = worth >= min(self.config.least_worth, float(worth.max()))
-        self.phases[-1] -= int(np.sum(~keep))
         return heads if keep.all() else Heads(*(part[keep] for part in heads))
 
     def _scaled(self, new: Heads, rest: Array, found: Heads | None) -> Heads:
