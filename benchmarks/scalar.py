@@ -19,8 +19,8 @@ from benchmarks.poles import learn_by_poles
 from benchmarks.store import Store
 from benchmarks.text import markdown, median, seconds, short
 from gradine.queries import Oracle, as_oracle, probe_precision
-from gradine.queries.pairs import published_count
-from gradine.queries.scalar import learn_scalar
+from gradine.queries.scalar.learn import learn_scalar
+from gradine.queries.scalar.pairs import published_count
 from gradine.status import NotLearned
 
 __all__ = ["main", "run_row", "trial"]

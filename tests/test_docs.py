@@ -22,7 +22,7 @@ from gradine.exact.finish import FinishConfig
 from gradine.exact.mixing import MixConfig
 from gradine.exact.moments import MomentConfig
 from gradine.fit import LearnConfig
-from gradine.queries.query_config import QueryConfig
+from gradine.queries.config import QueryConfig
 from gradine.sculpt.config import SculptConfig
 from gradine.status import Status
 

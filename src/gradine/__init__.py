@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from gradine.inputs import plant, sample_inputs
     from gradine.layer import AttentionLayer
     from gradine.learn import learn, learn_examples
-    from gradine.queries.config import OracleConfig
-    from gradine.queries.defences import Clipped, Noisy, Rounded
-    from gradine.queries.limits import Ball, Box
-    from gradine.queries.log import AnswerLog
-    from gradine.queries.oracle import Oracle, as_oracle
-    from gradine.queries.query_config import QueryConfig
+    from gradine.queries.asking.config import OracleConfig
+    from gradine.queries.asking.defences import Clipped, Noisy, Rounded
+    from gradine.queries.asking.limits import Ball, Box
+    from gradine.queries.asking.log import AnswerLog
+    from gradine.queries.asking.oracle import Oracle, as_oracle
+    from gradine.queries.config import QueryConfig
     from gradine.query import learn_by_queries
     from gradine.score import Match, compare
     from gradine.sculpt.config import SculptConfig
@@ -66,25 +66,25 @@ __all__ = [
 
 # Where each public name lives: loaded at first use, so that `import gradine` stays fast.
 _HOME = {
-    "AnswerLog": "gradine.queries.log",
+    "AnswerLog": "gradine.queries.asking.log",
     "AttentionLayer": "gradine.layer",
-    "Ball": "gradine.queries.limits",
-    "Box": "gradine.queries.limits",
+    "Ball": "gradine.queries.asking.limits",
+    "Box": "gradine.queries.asking.limits",
     "Certificate": "gradine.certificate",
-    "Clipped": "gradine.queries.defences",
+    "Clipped": "gradine.queries.asking.defences",
     "ExactConfig": "gradine.exact.config",
     "Factors": "gradine.factors",
     "Fit": "gradine.fit",
     "LearnConfig": "gradine.fit",
     "Match": "gradine.score",
-    "Noisy": "gradine.queries.defences",
-    "Oracle": "gradine.queries.oracle",
-    "OracleConfig": "gradine.queries.config",
-    "QueryConfig": "gradine.queries.query_config",
-    "Rounded": "gradine.queries.defences",
+    "Noisy": "gradine.queries.asking.defences",
+    "Oracle": "gradine.queries.asking.oracle",
+    "OracleConfig": "gradine.queries.asking.config",
+    "QueryConfig": "gradine.queries.config",
+    "Rounded": "gradine.queries.asking.defences",
     "SculptConfig": "gradine.sculpt.config",
     "Status": "gradine.status",
-    "as_oracle": "gradine.queries.oracle",
+    "as_oracle": "gradine.queries.asking.oracle",
     "compare": "gradine.score",
     "learn": "gradine.learn",
     "learn_by_queries": "gradine.query",

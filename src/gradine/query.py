@@ -21,15 +21,15 @@ from gradine.layer import AttentionLayer
 from gradine.phases import Phases
 from gradine.progress import Listener
 from gradine.queries import Usage
-from gradine.queries.closed_form import learn_in_closed_form
-from gradine.queries.config import whole_number
-from gradine.queries.fit_route import learn_fit
-from gradine.queries.log import AnswerLog
-from gradine.queries.oracle import Oracle, as_oracle
-from gradine.queries.precision import Precision, glance_at_precision, probe_precision
-from gradine.queries.query_config import QueryConfig
-from gradine.queries.scalar import learn_scalar
-from gradine.queries.tokens import allowed_size
+from gradine.queries.asking.config import whole_number
+from gradine.queries.asking.log import AnswerLog
+from gradine.queries.asking.oracle import Oracle, as_oracle
+from gradine.queries.asking.precision import Precision, glance_at_precision, probe_precision
+from gradine.queries.asking.tokens import allowed_size
+from gradine.queries.by_fit.learn import learn_fit
+from gradine.queries.closed_form.learn import learn_in_closed_form
+from gradine.queries.config import QueryConfig
+from gradine.queries.scalar.learn import learn_scalar
 from gradine.queries.verification import Budget, fresh_questions, verified
 from gradine.status import NotLearned, Status
 from gradine.verdict import Ended

@@ -17,7 +17,7 @@ from gradine.files import OutputError, write_json
 from gradine.learn import Fit
 from gradine.phases import RECORD_PATTERN, RECORDS
 from gradine.progress import Listener
-from gradine.queries.log import AnswerLog
+from gradine.queries.asking.log import AnswerLog
 from gradine.query import ANSWERS as LOG
 
 __all__ = [

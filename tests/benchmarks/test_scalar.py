@@ -9,7 +9,7 @@ from benchmarks import scalar
 from benchmarks.poles import learn_by_poles
 from benchmarks.store import Store
 from gradine.queries import as_oracle
-from gradine.queries.pairs import published_count
+from gradine.queries.scalar.pairs import published_count
 
 
 @pytest.mark.parametrize("heads", [1, 2])

@@ -8,10 +8,10 @@ import pytest
 from gradine.inputs import plant
 from gradine.layer import AttentionLayer
 from gradine.queries import Ball, Box, Rounded, as_oracle, precision_of, probe_precision
-from gradine.queries.around import Around
-from gradine.queries.closed_form import PATHS, SYMMETRIC, learn_in_closed_form
-from gradine.queries.separate import separate
-from gradine.queries.symmetric import choose_steps, extrapolation, measure_forms
+from gradine.queries.closed_form.around import Around
+from gradine.queries.closed_form.learn import PATHS, SYMMETRIC, learn_in_closed_form
+from gradine.queries.closed_form.separate import separate
+from gradine.queries.closed_form.symmetric import choose_steps, extrapolation, measure_forms
 from gradine.score import compare
 from gradine.status import NotLearned, Status
 

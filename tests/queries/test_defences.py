@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradine.queries import Clipped, Noisy, OracleConfig, Rounded, as_oracle
-from gradine.queries.rounding import rounded_to
+from gradine.queries.asking.rounding import rounded_to
 
 
 def test_rounded_and_clipped(layer, questions):

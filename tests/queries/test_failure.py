@@ -114,7 +114,7 @@ def test_an_interrupt_is_not_retried_and_loses_nothing(
 
 
 def test_answers_one_at_a_time_are_written_now_and_then(layer, questions, tmp_path, monkeypatch):
-    from gradine.queries import courier
+    from gradine.queries.asking import courier
 
     monkeypatch.setattr(courier, "SAVE_EVERY", -1.0)
     written = []

@@ -8,8 +8,8 @@ import pytest
 import gradine
 from gradine.exact.heads import predict
 from gradine.queries import as_oracle
-from gradine.queries.frame import Frame
-from gradine.queries.tokens import allowed_size, gaussian_tokens
+from gradine.queries.asking.tokens import allowed_size, gaussian_tokens
+from gradine.queries.by_fit.frame import Frame
 
 
 @pytest.mark.parametrize("constant", [False, True])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradine.queries import Ball, Box
-from gradine.queries.limits import Anywhere
+from gradine.queries.asking.limits import Anywhere
 
 LIMITS = [
     Box(-1.0, 1.0),

@@ -193,7 +193,7 @@ def test_a_folder_that_cannot_be_used(layer, tmp_path):
 
 def test_a_write_that_fails_leaves_no_gap(layer, questions, tmp_path, monkeypatch):
     """The disk is full for one write: the run stops, and the answers are kept when it is not."""
-    from gradine.queries import log as module
+    from gradine.queries.asking import log as module
 
     save, failures = module.save_record, [OutputError("cannot write: No space left on device")]
 

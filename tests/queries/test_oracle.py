@@ -14,8 +14,8 @@ from gradine.queries import (
     OracleConfig,
     Rounded,
     as_oracle,
-    courier,
 )
+from gradine.queries.asking import courier
 from gradine.status import NotLearned, Status
 from tests.queries.conftest import Flaky, answers
 

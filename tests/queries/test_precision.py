@@ -17,7 +17,7 @@ from gradine.queries import (
     precision_of,
     probe_precision,
 )
-from gradine.queries.rounding import EPS, rounded_to
+from gradine.queries.asking.rounding import EPS, rounded_to
 from gradine.status import NotLearned, Status
 
 SIZES = [(1, 4, 1.0), (4, 16, 6.0), (8, 64, 3.0)]

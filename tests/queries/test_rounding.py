@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradine.queries.rounding import rounded_to, rounded_to_digits
+from gradine.queries.asking.rounding import rounded_to, rounded_to_digits
 
 
 @pytest.mark.parametrize("name", ["float64", "float32", "float16", "bfloat16"])

@@ -15,10 +15,10 @@ from gradine.queries import (
     as_oracle,
     probe_precision,
 )
-from gradine.queries.cliffs import find_cliffs
-from gradine.queries.pairs import Pairs, measure_linear, published_count
-from gradine.queries.scalar import View, learn_scalar
-from gradine.queries.view import Scene
+from gradine.queries.scalar.cliffs import find_cliffs
+from gradine.queries.scalar.learn import View, learn_scalar
+from gradine.queries.scalar.pairs import Pairs, measure_linear, published_count
+from gradine.queries.scalar.view import Scene
 from gradine.records import load_record, save_record
 from gradine.status import NotLearned, Status
 

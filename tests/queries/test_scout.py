@@ -8,8 +8,8 @@ import pytest
 import gradine
 from gradine.layer import AttentionLayer
 from gradine.queries import Rounded, as_oracle, probe_precision
-from gradine.queries.precision import Precision, glance_at_precision
-from gradine.queries.scout import scout
+from gradine.queries.asking.precision import Precision, glance_at_precision
+from gradine.queries.by_fit.scout import scout
 from gradine.status import NotLearned, Status
 
 EXACT = Precision("float64", 2**-52, 2**-54, 0.0, True, 0)

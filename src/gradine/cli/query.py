@@ -27,10 +27,10 @@ from gradine.cli.run import Outcome, Shown, ending_of, finish, print_outcome, re
 from gradine.cli.show import PhaseDisplay
 from gradine.fit import Fit
 from gradine.layer import AttentionLayer
-from gradine.queries.config import OracleConfig
-from gradine.queries.limits import Ball, Box, Limit
-from gradine.queries.oracle import Oracle, as_oracle
-from gradine.queries.query_config import QueryConfig
+from gradine.queries.asking.config import OracleConfig
+from gradine.queries.asking.limits import Ball, Box, Limit
+from gradine.queries.asking.oracle import Oracle, as_oracle
+from gradine.queries.config import QueryConfig
 from gradine.queries.verification import fresh_questions
 from gradine.query import answer_log, check_query, learn_by_queries
 from gradine.runs import check_free, clear_run, output_folder

@@ -1,59 +1,53 @@
-"""Settings of an oracle, with the reason for each default."""
+"""Settings of learning by queries, with the reason for each default."""
 
 from __future__ import annotations
 
-import math
-import operator
 from dataclasses import dataclass
 
-from gradine.queries.sources import Form
+from gradine.fit import LearnConfig
 
-__all__ = ["OracleConfig"]
+__all__ = ["QueryConfig"]
 
 
 @dataclass(frozen=True)
-class OracleConfig:
-    """How an oracle is asked; every field has a default that suits a function in memory."""
+class QueryConfig(LearnConfig):
+    """Those of `LearnConfig` that verify an answer and fit it, and how questions are asked."""
 
-    #: Sequences that may be sent, those sent again after a failure too; None: any number.
-    max_queries: int | None = None
-    #: Sequences in one call; fewer where the tokens of so many would take more than 64 MiB.
-    batch_size: int = 1024
-    #: Calls in a row without a single new answer, after the first such one, before giving up.
-    retries: int = 3
-    #: Seconds before the first of them; each of the others waits twice as long, up to the longest.
-    wait: float = 1.0
-    longest_wait: float = 60.0
-    #: For callables: whether one takes a single sequence (k, d), and the float type of the torch
-    #: tensors it takes; None: numpy arrays.
-    one_at_a_time: bool = False
-    tensors: str | None = None
-    #: What messages and the log call the oracle; None: the name of its function, or its file.
-    #: A log knows a callable by this alone.
-    name: str | None = None
-
-    def __post_init__(self) -> None:
-        for field, least in (("max_queries", 0), ("batch_size", 1), ("retries", 0)):
-            value = getattr(self, field)
-            if value is not None or field != "max_queries":
-                object.__setattr__(self, field, whole_number(field, value, least))
-        for field in ("wait", "longest_wait"):
-            value = getattr(self, field)
-            if not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"{field} is {value}; expected a finite number of seconds")
-        self.form()
-
-    def form(self) -> Form:
-        """How a callable wants its tokens."""
-        return Form(self.one_at_a_time, self.tensors)
-
-
-def whole_number(name: str, value: object, least: int) -> int:
-    """``value`` as an integer of at least ``least``; ``ValueError`` if it is none."""
-    try:
-        number = operator.index(value)  # pyright: ignore[reportArgumentType]
-    except TypeError:
-        number = least - 1
-    if number < least:
-        raise ValueError(f"{name} is {value!r}; expected a whole number of at least {least}")
-    return number
+    #: Fresh sequences that verify an answer (never fewer than `least_certify`), and their tokens.
+    verify_queries: int = 200
+    verify_tokens: int = 4
+    #: Their tokens have the size at which a logit of the answer has this standard deviation: so
+    #: that attention is neither flat, where it would not be tested, nor one token alone.
+    verify_logit: float = 2.0
+    #: Unknown numbers up to which `auto` takes random questions and a fit: beyond, each step of it
+    #: is slow, and a design is quicker.
+    affordable: float = 2e5
+    #: The fit. Tokens have the size at which a logit has this standard deviation: with 2 a fit to
+    #: so few rows often ends in a local minimum, below 0.5 hardly ever.
+    fit_logit: float = 0.35
+    #: Tokens of a sequence: at least so many, and so many times the number at which a row tells as
+    #: much of Theta as the counting bound takes for granted.
+    least_tokens: int = 8
+    spread_tokens: float = 1.5
+    most_tokens: int = 256
+    #: Rows to begin with, over the counting bound; how that grows where a fit fails; its end.
+    first_ratio: float = 1.5
+    ratio_growth: float = 1.35
+    most_ratio: float = 3.7
+    #: The same where heads are known to be narrow, over the bound for such heads: starts of low
+    #: rank need more equations and sharper attention. Before as many rows are asked as full heads
+    #: take, full ones are fitted.
+    narrow_logit: float = 1.0
+    narrow_ratio: float = 4.0
+    narrow_growth: float = 1.5
+    #: The same for answers with noise: it averages out over the rows, and short sequences of
+    #: larger tokens have larger outputs.
+    noisy_ratio: float = 16.0
+    noisy_logit: float = 2.0
+    #: Starts of a fit before more is asked: so many, and more where a start takes a second or less,
+    #: as rows are dearer than that.
+    fit_starts: int = 2
+    quick_starts: int = 8
+    #: Numbers of heads beyond the counted one that are tried, where no fit is exact and
+    #: there was no gap after the counted ones; one, where there was.
+    more_heads: int = 3

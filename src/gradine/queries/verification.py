@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from gradine.exact.workshop import RunPhase
 from gradine.layer import AttentionLayer
-from gradine.queries.config import whole_number
-from gradine.queries.errors import BudgetSpent
-from gradine.queries.oracle import Oracle
-from gradine.queries.precision import Precision
-from gradine.queries.query_config import QueryConfig
-from gradine.queries.tokens import allowed_size, gaussian_tokens
+from gradine.queries.asking.config import whole_number
+from gradine.queries.asking.errors import BudgetSpent
+from gradine.queries.asking.oracle import Oracle
+from gradine.queries.asking.precision import Precision
+from gradine.queries.asking.tokens import allowed_size, gaussian_tokens
+from gradine.queries.config import QueryConfig
 from gradine.status import NotLearned
 from gradine.verdict import Ended, Verdict, judge_answers
 

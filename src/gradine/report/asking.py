@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gradine.fit import Asking
-from gradine.queries.query_config import QueryConfig
-from gradine.queries.scout import Scouted
+from gradine.queries.by_fit.scout import Scouted
+from gradine.queries.config import QueryConfig
 from gradine.report import exact_pictures as pictures
 from gradine.report.draw import number
 from gradine.report.parts import facts, panels, section

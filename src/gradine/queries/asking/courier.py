@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.queries.batch import Batch
-from gradine.queries.config import OracleConfig
-from gradine.queries.errors import BudgetSpent, MisuseError, OracleFailed
-from gradine.queries.log import AnswerLog
-from gradine.queries.readout import Readout
-from gradine.queries.sources import Answerer
+from gradine.queries.asking.batch import Batch
+from gradine.queries.asking.config import OracleConfig
+from gradine.queries.asking.errors import BudgetSpent, MisuseError, OracleFailed
+from gradine.queries.asking.log import AnswerLog
+from gradine.queries.asking.readout import Readout
+from gradine.queries.asking.sources import Answerer
 from gradine.status import NotLearned
 
 __all__ = ["Courier", "Usage"]

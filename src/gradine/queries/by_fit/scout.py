@@ -23,9 +23,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.queries.oracle import Oracle
-from gradine.queries.precision import Precision
-from gradine.queries.tokens import allowed_size, pulled_in
+from gradine.queries.asking.oracle import Oracle
+from gradine.queries.asking.precision import Precision
+from gradine.queries.asking.tokens import allowed_size, pulled_in
 from gradine.status import NotLearned, Status
 
 __all__ = ["Scouted", "scout"]

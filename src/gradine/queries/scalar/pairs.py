@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.queries.oracle import Oracle
-from gradine.queries.precision import Precision
-from gradine.queries.rounding import EPS
+from gradine.queries.asking.oracle import Oracle
+from gradine.queries.asking.precision import Precision
+from gradine.queries.asking.rounding import EPS
 
 __all__ = ["Linear", "Pairs", "measure_linear", "published_count"]
 

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.queries.rounding import (
+from gradine.queries.asking.rounding import (
     EPS,
     FloatName,
     digit_exponents,

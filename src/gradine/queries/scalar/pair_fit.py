@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.queries.pairs import Linear, Pairs
+from gradine.queries.scalar.pairs import Linear, Pairs
 from gradine.solvers.dense import dense_least_squares
 
 __all__ = ["Answers", "FittedView", "accepted", "ask_pairs", "fit_keys", "fit_view", "spread_keys"]

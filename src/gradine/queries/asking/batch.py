@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.queries.errors import MisuseError
-from gradine.queries.log import LoggedAnswers
+from gradine.queries.asking.errors import MisuseError
+from gradine.queries.asking.log import LoggedAnswers
 from gradine.records import fingerprint
 
 __all__ = ["Batch"]

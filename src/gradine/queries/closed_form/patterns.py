@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.queries.around import Around, rms
+from gradine.queries.closed_form.around import Around, rms
 from gradine.status import NotLearned, Status
 
 __all__ = ["PatternDesign", "Patterns", "design_patterns", "read_theta"]

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.layer import AttentionLayer
-from gradine.queries.limits import Anywhere, Limit
-from gradine.queries.readout import Rows
-from gradine.queries.rounding import FLOATS
-from gradine.queries.torch_source import handing_tensors, is_module, module_answers
+from gradine.queries.asking.limits import Anywhere, Limit
+from gradine.queries.asking.readout import Rows
+from gradine.queries.asking.rounding import FLOATS
+from gradine.queries.asking.torch_source import handing_tensors, is_module, module_answers
 from gradine.records import fingerprint
 
 __all__ = ["Answerer", "Form", "answerer_of"]

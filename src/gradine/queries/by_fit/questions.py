@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.exact.heads import unknowns
-from gradine.queries.oracle import Oracle
-from gradine.queries.query_config import QueryConfig
-from gradine.queries.scout import Scouted
-from gradine.queries.tokens import allowed_size, gaussian_tokens
+from gradine.queries.asking.oracle import Oracle
+from gradine.queries.asking.tokens import allowed_size, gaussian_tokens
+from gradine.queries.by_fit.scout import Scouted
+from gradine.queries.config import QueryConfig
 
 __all__ = ["Plan", "Questions", "plans"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.layer import softmax
-from gradine.queries.around import Around
+from gradine.queries.closed_form.around import Around
 
 __all__ = ["SaturatedDesign", "design_saturated", "solve_projections"]
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.queries.oracle import Oracle
+from gradine.queries.asking.oracle import Oracle
 
 __all__ = ["allowed_size", "gaussian_tokens", "pulled_in"]
 

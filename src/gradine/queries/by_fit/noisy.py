@@ -18,12 +18,12 @@ from gradine.exact.results import HeadFit, Identified
 from gradine.exact.workshop import RunPhase
 from gradine.examples import ArrayExamples, FittingData, Split
 from gradine.layer import AttentionLayer
-from gradine.queries.frame import Frame
-from gradine.queries.oracle import Oracle
-from gradine.queries.precision import Precision
-from gradine.queries.query_config import QueryConfig
-from gradine.queries.questions import Questions
-from gradine.queries.scout import Scouted
+from gradine.queries.asking.oracle import Oracle
+from gradine.queries.asking.precision import Precision
+from gradine.queries.by_fit.frame import Frame
+from gradine.queries.by_fit.questions import Questions
+from gradine.queries.by_fit.scout import Scouted
+from gradine.queries.config import QueryConfig
 from gradine.status import NotLearned, Status
 
 __all__ = ["FitAnswer", "learn_noisy", "named", "spare_note"]

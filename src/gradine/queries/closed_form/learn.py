@@ -22,14 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.layer import AttentionLayer
-from gradine.queries.around import Around
-from gradine.queries.oracle import Oracle
-from gradine.queries.paths import read_values
-from gradine.queries.patterns import design_patterns, read_theta
-from gradine.queries.precision import Precision
-from gradine.queries.saturated import design_saturated, solve_projections
-from gradine.queries.separate import FORMS, separate, split_by_spaces
-from gradine.queries.symmetric import choose_steps, measure_forms
+from gradine.queries.asking.oracle import Oracle
+from gradine.queries.asking.precision import Precision
+from gradine.queries.closed_form.around import Around
+from gradine.queries.closed_form.paths import read_values
+from gradine.queries.closed_form.patterns import design_patterns, read_theta
+from gradine.queries.closed_form.saturated import design_saturated, solve_projections
+from gradine.queries.closed_form.separate import FORMS, separate, split_by_spaces
+from gradine.queries.closed_form.symmetric import choose_steps, measure_forms
 from gradine.status import NotLearned, Status
 
 __all__ = ["FoundHeads", "FoundValues", "learn_in_closed_form"]

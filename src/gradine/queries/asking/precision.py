@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.inputs import Seed
-from gradine.queries.grids import float_type_of, printed_as
-from gradine.queries.oracle import Oracle
-from gradine.queries.rounding import EPS, rounded_to
+from gradine.queries.asking.grids import float_type_of, printed_as
+from gradine.queries.asking.oracle import Oracle
+from gradine.queries.asking.rounding import EPS, rounded_to
 from gradine.status import NotLearned, Status
 
 __all__ = ["Precision", "glance_at_precision", "precision_of", "probe_precision"]

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.queries.pair_fit import Answers, accepted, ask_pairs, fit_keys, spread_keys
-from gradine.queries.pairs import Linear, Pairs
+from gradine.queries.scalar.pair_fit import Answers, accepted, ask_pairs, fit_keys, spread_keys
+from gradine.queries.scalar.pairs import Linear, Pairs
 from gradine.status import NotLearned, Status
 
 __all__ = ["FAR", "NEAR", "Base", "Directions", "ask_directions"]

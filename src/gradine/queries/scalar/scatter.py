@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.layer import softmax
-from gradine.queries.pairs import Linear, Pairs, published_count
+from gradine.queries.scalar.pairs import Linear, Pairs, published_count
 from gradine.solvers.dense import dense_least_squares
 from gradine.status import NotLearned, Status
 

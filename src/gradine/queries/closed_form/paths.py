@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.queries.around import Around
-from gradine.queries.separate import split_by_spaces
+from gradine.queries.closed_form.around import Around
+from gradine.queries.closed_form.separate import split_by_spaces
 from gradine.status import NotLearned, Status
 
 __all__ = ["Values", "read_values"]

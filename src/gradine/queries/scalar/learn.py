@@ -25,13 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.layer import AttentionLayer
-from gradine.queries.directions import FAR, NEAR, Base, Directions, ask_directions
-from gradine.queries.oracle import Oracle
-from gradine.queries.pair_fit import accepted, ask_pairs, fit_view, spread_keys
-from gradine.queries.pairs import Linear, Pairs, measure_linear, published_count
-from gradine.queries.precision import Precision
-from gradine.queries.scatter import Scattered, scatter
-from gradine.queries.view import Heads, Scene, cost_of_heads
+from gradine.queries.asking.oracle import Oracle
+from gradine.queries.asking.precision import Precision
+from gradine.queries.scalar.directions import FAR, NEAR, Base, Directions, ask_directions
+from gradine.queries.scalar.pair_fit import accepted, ask_pairs, fit_view, spread_keys
+from gradine.queries.scalar.pairs import Linear, Pairs, measure_linear, published_count
+from gradine.queries.scalar.scatter import Scattered, scatter
+from gradine.queries.scalar.view import Heads, Scene, cost_of_heads
 from gradine.status import NotLearned, Status
 
 __all__ = ["View", "learn_scalar"]

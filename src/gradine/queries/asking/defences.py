@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.queries.config import whole_number
-from gradine.queries.errors import MisuseError
-from gradine.queries.readout import as_numbers
-from gradine.queries.rounding import FloatName, rounded_to
-from gradine.queries.sources import Answerer, answerer_of
+from gradine.queries.asking.config import whole_number
+from gradine.queries.asking.errors import MisuseError
+from gradine.queries.asking.readout import as_numbers
+from gradine.queries.asking.rounding import FloatName, rounded_to
+from gradine.queries.asking.sources import Answerer, answerer_of
 
 __all__ = ["Clipped", "Noisy", "Rounded"]
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.layer import AttentionLayer
-from gradine.queries.oracle import Oracle
-from gradine.queries.precision import Precision
+from gradine.queries.asking.oracle import Oracle
+from gradine.queries.asking.precision import Precision
 
 __all__ = ["Around"]
 

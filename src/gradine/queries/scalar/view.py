@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.queries.cliffs import Cliffs, find_cliffs
-from gradine.queries.pairs import Linear, Pairs
+from gradine.queries.scalar.cliffs import Cliffs, find_cliffs
+from gradine.queries.scalar.pairs import Linear, Pairs
 
 __all__ = ["Heads", "Scene", "cost_of_heads"]
 

@@ -14,7 +14,7 @@ import numpy as np
 from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 
-from gradine.queries.errors import MisuseError
+from gradine.queries.asking.errors import MisuseError
 
 __all__ = ["Readout", "Rows", "as_numbers"]
 

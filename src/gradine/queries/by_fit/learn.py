@@ -23,13 +23,13 @@ from gradine.exact.identify import identify
 from gradine.exact.results import HeadFit, Identified
 from gradine.exact.units import Units
 from gradine.exact.workshop import RunPhase
-from gradine.queries.frame import Frame
-from gradine.queries.noisy_route import FitAnswer, learn_noisy, named, spare_note
-from gradine.queries.oracle import Oracle
-from gradine.queries.precision import Precision, probe_precision
-from gradine.queries.query_config import QueryConfig
-from gradine.queries.questions import Plan, Questions, plans
-from gradine.queries.scout import Scouted, scout
+from gradine.queries.asking.oracle import Oracle
+from gradine.queries.asking.precision import Precision, probe_precision
+from gradine.queries.by_fit.frame import Frame
+from gradine.queries.by_fit.noisy import FitAnswer, learn_noisy, named, spare_note
+from gradine.queries.by_fit.questions import Plan, Questions, plans
+from gradine.queries.by_fit.scout import Scouted, scout
+from gradine.queries.config import QueryConfig
 from gradine.status import NotLearned, Status
 
 __all__ = ["FitAnswer", "learn_fit"]

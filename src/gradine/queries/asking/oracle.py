@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gradine.queries.config import OracleConfig, whole_number
-from gradine.queries.courier import Courier, Usage
-from gradine.queries.errors import MisuseError
-from gradine.queries.limits import Limit
-from gradine.queries.log import AnswerLog
-from gradine.queries.readout import Readout, Rows
-from gradine.queries.sources import Answerer, answerer_of
+from gradine.queries.asking.config import OracleConfig, whole_number
+from gradine.queries.asking.courier import Courier, Usage
+from gradine.queries.asking.errors import MisuseError
+from gradine.queries.asking.limits import Limit
+from gradine.queries.asking.log import AnswerLog
+from gradine.queries.asking.readout import Readout, Rows
+from gradine.queries.asking.sources import Answerer, answerer_of
 from gradine.records import fingerprint
 
 __all__ = ["Oracle", "as_oracle"]

@@ -1,0 +1,1 @@
+"""Layers of which one coordinate of the last row is visible."""
