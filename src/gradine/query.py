@@ -17,9 +17,8 @@ from gradine.exact.heads import unknowns
 from gradine.exact.workshop import RunPhase
 from gradine.examples import ArrayExamples, Survey, survey
 from gradine.fit import Asking, Fit
-from gradine.layer import AttentionLayer
 from gradine.phases import Phases
-from gradine.progress import Listener
+from gradine.progress import Listener, Tell
 from gradine.queries import Usage
 from gradine.queries.asking.config import whole_number
 from gradine.queries.asking.log import AnswerLog
@@ -91,10 +90,13 @@ def learn_by_queries(
     source = as_oracle(oracle, dim, log=log)
     wanted = check_query(source, heads, method, seed, config)
     before, budget = source.usage, Budget(source, max_queries, config)
-    phases = Phases(listener or Listener(), budget.most or 0)
+    listener = listener or Listener()
+    phases = Phases(listener, budget.most or 0)
     ended, precision = Ended(method, None, budget.hopeless), None
     if ended.ending is None:
-        request = _Request(source, wanted, seed, config, phases.run, method != "auto")
+        request = _Request(
+            source, wanted, seed, config, phases.run, listener.fit_went_on, method != "auto"
+        )
         with budget.without_verification():
             ended, precision = _learn(request, ways(method, source, wanted, config))
     learning = source.usage
@@ -120,9 +122,6 @@ def learn_by_queries(
     )
 
 
-Design = Callable[[Oracle, int | None, Precision, int, RunPhase], AttentionLayer]
-
-
 @dataclass(frozen=True, eq=False)
 class _Request:
     """What a learner is given."""
@@ -132,6 +131,7 @@ class _Request:
     seed: int
     config: QueryConfig
     run: RunPhase
+    tell: Tell  #: where a fit has got to
     insists: bool  #: on the learner, whatever it takes
 
 
@@ -221,26 +221,29 @@ def _by_fit(request: _Request, precision: Precision) -> tuple[Ended, Precision]:
         request.seed,
         request.run,
         request.config,
+        tell=request.tell,
         most_unknowns=math.inf if request.insists else request.config.affordable,
     )
     ended = Ended("fit", answer.layer, answer.ending, answer.identified, answer.fitted, answer.note)
     return ended, answer.precision
 
 
-def _by_design(name: str, learner: Design) -> Way:
-    """A learner whose questions follow a design, and which has nothing to say but the layer."""
+def _in_closed_form(request: _Request, precision: Precision) -> tuple[Ended, Precision]:
+    layer = learn_in_closed_form(
+        request.oracle, request.heads, precision, request.seed, request.run, request.tell
+    )
+    return Ended("closed", layer), precision
 
-    def learn(request: _Request, precision: Precision) -> tuple[Ended, Precision]:
-        layer = learner(request.oracle, request.heads, precision, request.seed, request.run)
-        return Ended(name, layer), precision
 
-    return learn
+def _scalar(request: _Request, precision: Precision) -> tuple[Ended, Precision]:
+    layer = learn_scalar(request.oracle, request.heads, precision, request.seed, request.run)
+    return Ended("scalar", layer), precision
 
 
 WAYS: dict[str, Way] = {
     "fit": _by_fit,
-    "closed": _by_design("closed", learn_in_closed_form),
-    "scalar": _by_design("scalar", learn_scalar),
+    "closed": _in_closed_form,
+    "scalar": _scalar,
 }
 
 

@@ -102,6 +102,18 @@ def test_a_sharp_head_is_given_the_rows_that_it_takes(watched):
         assert errors.argmax() == 0 and errors[0] > 0.1
 
 
+def test_a_sharp_head_is_fitted_alone_where_it_lags_behind():
+    layer = narrow_layer(4, 32, 4, seed=0)
+    layer = gradine.AttentionLayer(layer.theta * np.array([1, 1, 1, 6.0])[:, None, None], layer.w)
+    X, parts = tokens(1200, 6, 32, 2), factors_of(layer, 4)
+    start = parts._replace(U=parts.U * np.array([1, 1, 1, 0.5])[:, None, None], K=1.1 * parts.K)
+    left = {}
+    for steps in (0, 3):
+        config = FinishConfig(last_steps=6, alone_steps=steps)
+        left[steps] = finish(X, layer(X), 32, start, 900, config).misfits[-1]
+    assert left[3] < 1e-3 * left[0] and left[3] < 1e-14
+
+
 @pytest.mark.parametrize("free", [False, True])
 def test_what_was_taken_for_a_head_is_told_by_fresh_rows(free):
     layer = narrow_layer(3, 32, 4, seed=3)

@@ -125,6 +125,27 @@ def test_jumps_are_found_under_rounding(rounding):
         assert min(errors) < 1e-5 * np.linalg.norm(W)
 
 
+@pytest.mark.parametrize("rounding", [{"decimals": 3}, {"dtype": "float16"}, {"dtype": "bfloat16"}])
+@pytest.mark.parametrize("biased", [True, False])
+def test_rounding_averages_out(rounding, biased):
+    layer, phases = narrow(4, 6, 40, biased=biased, seed=1), {}
+    rounded = Rounded(layer, **rounding)
+    found = learned(as_oracle(rounded, dim=40), phases=phases)
+    X = np.random.default_rng(0).standard_normal((200, 6, 40))
+    Y = layer(X)
+    error, own = np.linalg.norm(found(X) - Y), np.linalg.norm(rounded(X) - Y)
+    assert found.n_heads == 4 and error < 1.3 * own
+    polished = phases["polish"]
+    assert polished.whitened_steps < len(polished.residuals)
+    assert polished.residuals[-1] < 1.2 * polished.noise
+
+
+def test_exact_answers_are_not_fitted():
+    phases = {}
+    learned(as_oracle(narrow(3, 6, 24, biased=True)), phases=phases)
+    assert list(phases) == ["values", "heads"]
+
+
 @pytest.mark.parametrize("limit", [Ball(300.0), Box(-0.5, 2.0)])
 def test_tokens_stay_within_a_limit(limit):
     layer = narrow(2, 6, 24, biased=True)

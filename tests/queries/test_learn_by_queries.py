@@ -276,11 +276,11 @@ def test_auto_chooses_by_what_is_visible_and_what_a_fit_would_take():
 def test_where_no_design_fits_a_fit_is_tried_if_it_is_affordable(monkeypatch):
     asked = []
 
-    def no_design(oracle, heads, precision, seed, run):
+    def no_design(oracle, heads, precision, seed, run, tell):
         asked.append((oracle.dim, heads, precision.kind, seed))
         raise NotLearned(Status.NOT_REALIZABLE, "no design")
 
-    monkeypatch.setitem(query.WAYS, "closed", query._by_design("closed", no_design))
+    monkeypatch.setattr(query, "learn_in_closed_form", no_design)
     truth = plant(1, 8, seed=1)
     config = QueryConfig(affordable=200.0)  # less than likely heads take, more than this one
     fit = learn_by_queries(truth, config=config)
@@ -299,7 +299,7 @@ def test_a_design_is_given_what_it_needs_and_its_layer_is_verified(monkeypatch):
     near = AttentionLayer(truth.theta * 1.1, truth.w)
 
     def learner(layer):
-        def learn(oracle, heads, precision, seed, run):
+        def learn(oracle, heads, precision, seed, run, tell=None):
             assert (heads, seed) == (2, 5) and oracle.ask(np.ones((1, 2, 8))).shape[0] == 1
             run("frames", Frames, lambda: Frames(7, 0.0))
             return layer
@@ -307,12 +307,12 @@ def test_a_design_is_given_what_it_needs_and_its_layer_is_verified(monkeypatch):
         return learn
 
     for layer, status in ((truth, Status.LEARNED), (near, Status.NOT_VERIFIED)):
-        monkeypatch.setitem(query.WAYS, "closed", query._by_design("closed", learner(layer)))
+        monkeypatch.setattr(query, "learn_in_closed_form", learner(layer))
         fit = learn_by_queries(truth, heads=2, seed=5, method="closed")
         assert fit.status is status and fit.method == "closed" and fit.phases["frames"].found == 7
         assert (fit.layer is None) == (status is Status.NOT_VERIFIED)
     column = AttentionLayer(truth.theta, truth.w[:, :, 3:4])
-    monkeypatch.setitem(query.WAYS, "scalar", query._by_design("scalar", learner(column)))
+    monkeypatch.setattr(query, "learn_scalar", learner(column))
     scalar = as_oracle(truth, rows="last", output=3)
     fit = learn_by_queries(scalar, heads=2, seed=5)
     assert fit.status is Status.LEARNED and fit.method == "scalar"

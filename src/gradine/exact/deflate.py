@@ -33,7 +33,7 @@ from gradine.solvers.narrow import (
     gauss_newton_step,
 )
 
-__all__ = ["DeflateConfig", "Deflated", "deflate", "rows_needed", "worth_of"]
+__all__ = ["DeflateConfig", "Deflated", "deflate", "fitted_layer", "rows_needed", "worth_of"]
 
 Array = NDArray[np.floating]
 
@@ -123,7 +123,7 @@ def deflate(
     assert found is not None
     whitened = Y @ whitening.astype(np.float64)
     last = finish(X, whitened, dim, found, n_fit, config.finish, tell)
-    theta, w = _layer(X[: last.examples], Y[: last.examples], dim, last.heads)
+    theta, w = fitted_layer(X[: last.examples], Y[: last.examples], dim, last.heads)
     return Deflated(
         theta,
         w,
@@ -294,7 +294,7 @@ def _outputs(problem: NarrowProblem, heads: Heads) -> Array:
     return at.hidden @ heads.O.reshape(-1, problem.out_dim)
 
 
-def _layer(
+def fitted_layer(
     X: NDArray[np.float64], Y: NDArray[np.float64], dim: int, heads: Heads
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Theta and W; the last factor by least squares on the outputs as they came."""

@@ -25,7 +25,14 @@ from numpy.typing import NDArray
 
 from gradine.kernels import side_by_side, softmax, softmax_derivative
 
-__all__ = ["Heads", "NarrowEvaluation", "NarrowProblem", "balanced", "gauss_newton_step"]
+__all__ = [
+    "Heads",
+    "NarrowEvaluation",
+    "NarrowProblem",
+    "attention_shown",
+    "balanced",
+    "gauss_newton_step",
+]
 
 #: float32 or float64: the type of the examples is that of all arithmetic.
 Array = NDArray[np.floating]
@@ -184,14 +191,18 @@ def _by_head(columns: Array, m: int) -> Array:
     return np.ascontiguousarray(columns.reshape(len(columns), m, -1).transpose(1, 0, 2))
 
 
+def attention_shown(weights: Array) -> Array:
+    """How much attention varies with the logits, by head: the mean of |diag p - p p^T|^2."""
+    squares, cubes = np.sum(weights**2, axis=3), np.sum(weights**3, axis=3)
+    return np.mean(squares - 2.0 * cubes + squares**2, axis=(0, 2))
+
+
 class _Metric:
     """The quadratic form of the module's docstring, and its inverse."""
 
     def __init__(self, problem: NarrowProblem, at: NarrowEvaluation) -> None:
         heads, rows = at.heads, problem.n * problem.k
-        squares = np.sum(at.weights**2, axis=3)
-        cubes = np.sum(at.weights**3, axis=3)
-        shown = np.mean(squares - 2.0 * cubes + squares**2, axis=(0, 2))  # |diag p - p p^T|^2
+        squares, shown = np.sum(at.weights**2, axis=3), attention_shown(at.weights)
         size = np.sum(heads.w**2, axis=(1, 2))
         shown = np.maximum(shown, LEAST_SHOWN * shown.max()) * (size + LEAST_W * size.max())
         self.theta = _column(rows * shown, heads.U.dtype)

@@ -23,6 +23,7 @@ from gradine.exact.identify import identify
 from gradine.exact.results import HeadFit, Identified
 from gradine.exact.units import Units
 from gradine.exact.workshop import RunPhase
+from gradine.progress import Tell
 from gradine.queries.asking.oracle import Oracle
 from gradine.queries.asking.precision import Precision, probe_precision
 from gradine.queries.by_fit.frame import Frame
@@ -50,6 +51,7 @@ def learn_fit(
     run: RunPhase,
     config: QueryConfig,
     *,
+    tell: Tell | None = None,
     most_unknowns: float = math.inf,
 ) -> FitAnswer:
     """Learn all heads from random questions; ``config.exact.rank`` is their rank, if it is known.
@@ -69,14 +71,14 @@ def learn_fit(
         detail = f"a fit of the {m} heads that show has {numbers} unknowns, which takes too long"
         raise NotLearned(Status.NOT_REALIZABLE, detail)
     if not _exact(precision, config.exact):
-        return learn_noisy(oracle, heads, m, precision, seed, run, config, seen)
+        return learn_noisy(oracle, heads, m, precision, seed, run, config, seen, tell)
     logit = config.fit_logit if config.exact.rank is None else config.narrow_logit
     questions = Questions(oracle, seen, m, logit, config.least_tokens, config, seed)
     kept, strange = questions.kept(), 0
     found: _Attempt | None = None
     for attempt, plan in enumerate(plans(questions, m, heads is None)):
         questions.ask(plan.rows)
-        found = _Attempt(questions, kept, plan, precision, seed, run, attempt)
+        found = _Attempt(questions, kept, plan, precision, seed, run, attempt, tell)
         strange += found.determined and not found.predicts
         if found.determined and (found.predicts or strange == 2):
             # Twice the same heads, and a sequence they do not predict: the last check will tell.
@@ -85,7 +87,7 @@ def learn_fit(
             # Twice no exact fit: are the answers less exact than they look?
             precision = probe_precision(oracle, seed=seed)
             if not _exact(precision, config.exact):
-                return learn_noisy(oracle, heads, m, precision, seed, run, config, seen)
+                return learn_noisy(oracle, heads, m, precision, seed, run, config, seen, tell)
     assert found is not None
     if found.exact and found.predicts:  # the function is known, and its heads are not
         return found.answer(precision, "")
@@ -131,6 +133,7 @@ class _Attempt:
         seed: int,
         run: RunPhase,
         again: int,
+        tell: Tell | None,
     ) -> None:
         oracle, config = questions.oracle, questions.config
         heads, rank = plan.heads, plan.rank
@@ -148,6 +151,7 @@ class _Attempt:
             oracle.dim,
             exact,
             seed + again,
+            tell,
         )
         self.fit: HeadFit = run(
             named(f"fit_{heads}", again), HeadFit, lambda: fit_heads(self.task, heads, rank)

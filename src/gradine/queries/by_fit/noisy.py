@@ -18,6 +18,7 @@ from gradine.exact.results import HeadFit, Identified
 from gradine.exact.workshop import RunPhase
 from gradine.examples import ArrayExamples, FittingData, Split
 from gradine.layer import AttentionLayer
+from gradine.progress import Tell
 from gradine.queries.asking.oracle import Oracle
 from gradine.queries.asking.precision import Precision
 from gradine.queries.by_fit.frame import Frame
@@ -52,6 +53,7 @@ def learn_noisy(
     run: RunPhase,
     config: QueryConfig,
     seen: Scouted,
+    tell: Tell | None = None,
 ) -> FitAnswer:
     """The exact learner as it is for noisy examples, with as many as average the noise out."""
     least = config.verify_tokens
@@ -68,7 +70,7 @@ def learn_noisy(
 
     def learn(heads: int | None, run: RunPhase) -> ExactAnswer:
         exact = replace(config.exact, curve_points=0)
-        return learn_exactly(data, "other", heads, exact, seed, run)
+        return learn_exactly(data, "other", heads, exact, seed, run, tell=tell)
 
     answer = learn(counted, run)
     if heads is None and answer.ending is not None and answer.ending.status in COUNT_AGAIN:

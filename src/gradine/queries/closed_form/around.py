@@ -19,6 +19,9 @@ __all__ = ["Around"]
 
 Array = NDArray[np.float64]
 
+LARGEST_FLOAT16 = 65504.0
+ROUGH = 1e-5  # noise of answers of size one
+
 
 class Around:
     """An oracle seen from its center."""
@@ -27,7 +30,17 @@ class Around:
         self.oracle, self.precision, self.center = oracle, precision, oracle.center
         self.dim = oracle.dim
         #: How long tokens may be; never so long that a short float type could not hold them.
-        self.room = min(oracle.largest_norm(), 1e4 if precision.kind == "float16" else math.inf)
+        self.room = oracle.largest_norm()
+        if precision.kind == "float16":
+            self.room = min(self.room, self._room_of_float16())
+
+    def _room_of_float16(self) -> float:
+        """Tokens whose entries, and whose answers, are far below the largest number there is."""
+        unit = math.sqrt(self.dim)
+        length = min(unit, self.room)
+        Z = self.tokens(np.full((1, 1, self.dim), length / unit))
+        growth = float(np.abs(self.ask(Z) - self.ask(0.0 * Z)).max()) / length
+        return LARGEST_FLOAT16 / 8.0 / max(1.0 / unit, growth)
 
     def tokens(self, Z: Array) -> Array:
         """The nearest tokens that the oracle can be expected to read as they are."""
@@ -42,6 +55,11 @@ class Around:
     def noise(self, Y: Array) -> float:
         """Standard deviation of the noise in such answers."""
         return self.precision.noise(rms(Y))
+
+    @property
+    def rough(self) -> bool:
+        """Whether what is read off single answers is to be fitted to many of them."""
+        return self.precision.noise(1.0) > ROUGH
 
     def layer(self, theta: Array, w: Array, bias: Array, unbiased: bool) -> AttentionLayer:
         """The layer of heads found from here: ``theta`` (m, d + 1, d), the query bias last, and

@@ -8,6 +8,7 @@
 4. W may still be rough. But a rough Theta tells where long tokens make each head look at one token
    alone, and there W is exact (`saturated`); then step 3 again, with the answers that are there
    already, is as exact as these are.
+5. Where answers are rounded or noisy, a fit of narrow heads averages over many of them (`polish`).
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.layer import AttentionLayer
+from gradine.progress import Tell
 from gradine.queries.asking.oracle import Oracle
 from gradine.queries.asking.precision import Precision
 from gradine.queries.closed_form.around import Around
 from gradine.queries.closed_form.paths import read_values
 from gradine.queries.closed_form.patterns import design_patterns, read_theta
+from gradine.queries.closed_form.polish import Polished, polish
 from gradine.queries.closed_form.saturated import design_saturated, solve_projections
 from gradine.queries.closed_form.separate import FORMS, separate, split_by_spaces
 from gradine.queries.closed_form.symmetric import choose_steps, measure_forms
@@ -37,7 +40,7 @@ __all__ = ["FoundHeads", "FoundValues", "learn_in_closed_form"]
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
-LONG = 1e4  # units of a Gaussian token that paths need for their keys, to be worth trying
+LONG = 1e3  # units of a Gaussian token that paths need for their keys, to be worth trying
 UNEXPLAINED = 0.3  # share of the answers that wrong heads leave
 MOST_PASSES = 5
 SETTLED = 1e-12  # relative residual that leaves nothing to gain
@@ -73,6 +76,10 @@ class FoundHeads:
     logit_noise: Array  #: standard deviation of a logit that was read, by head
     seconds: float
 
+    def settled(self, error: float) -> bool:
+        """Whether W is known to less than that, relative, by saturated rows."""
+        return len(self.residuals) > 0 and bool(self.residuals[-1] < error)
+
 
 def learn_in_closed_form(
     oracle: Oracle,
@@ -80,6 +87,7 @@ def learn_in_closed_form(
     precision: Precision,
     seed: int,
     run: Callable[[str, type[Any], Callable[[], Any]], Any],
+    tell: Tell | None = None,
 ) -> AttentionLayer:
     """The layer behind an oracle that shows all rows.
 
@@ -93,8 +101,19 @@ def learn_in_closed_form(
     except np.linalg.LinAlgError:  # what they write is not independent: these are no heads
         detail = f"the outputs do not split into those of {len(values.w)} heads"
         raise NotLearned(Status.NOT_REALIZABLE, detail) from None
-    unbiased = not values.bias.any() and _without_bias(found.theta)
-    return around.layer(found.theta, found.w, values.bias, unbiased)
+    theta, w, bias = found.theta, found.w, values.bias
+    ranks = int(found.theta_ranks.max()), int(found.w_ranks.max())
+    if around.rough and max(ranks) * len(w) <= w.shape[2]:
+        rng = np.random.default_rng([seed, 3])
+        fitted: Polished = run(
+            "polish", Polished, lambda: polish(around, theta, w, ranks, rng, tell)
+        )
+        theta = fitted.theta
+        # Long tokens may have shown W better than short ones can.
+        if not found.settled(fitted.noise):
+            w, bias = fitted.w, fitted.bias
+    unbiased = not bias.any() and _without_bias(theta)
+    return around.layer(theta, w, bias, unbiased)
 
 
 def _values(around: Around, heads: int | None, seed: int) -> FoundValues:
@@ -145,19 +164,22 @@ def _heads(around: Around, values: FoundValues, seed: int) -> FoundHeads:
     rng = np.random.default_rng([seed, 2])
     w, bias, ranks = values.w, values.bias, values.ranks
     patterns = design_patterns(around, w, bias, ranks.tolist(), rng)
-    seen = read_theta(patterns, w, bias)
+    least = int(ranks.max()) if around.rough else 1
+    seen = read_theta(patterns, w, bias, least)
     if seen.residual > UNEXPLAINED:
         detail = f"{len(w)} heads leave {seen.residual:.2g} of the answers"
         raise NotLearned(Status.NOT_REALIZABLE, detail)
     saturated = design_saturated(around, seen.theta, bias, rng)
     changes, residuals = [], []
     for _ in range(MOST_PASSES if saturated else 0):
-        before = w
-        w, residual = solve_projections(saturated, seen.theta, w, bias)
-        w, ranks = _truncated(w, max(residual, np.finfo(float).eps))
-        seen = read_theta(patterns, w, bias)
-        changes.append(float(np.linalg.norm(w - before) / np.linalg.norm(w)))
+        better, residual = solve_projections(saturated, seen.theta, w, bias)
+        better, known = _truncated(better, max(residual, np.finfo(float).eps), values.ranks)
+        again = read_theta(patterns, better, bias, least)
+        if again.residual > 2.0 * seen.residual:  # Theta was too rough to tell who looks where
+            break
+        changes.append(float(np.linalg.norm(better - w) / np.linalg.norm(better)))
         residuals.append(residual)
+        w, ranks, seen = better, known, again
         # Rows that a wrong W could not all agree with: it is right. Or it rests.
         if residual < SETTLED or changes[-1] < residual:
             break
@@ -173,11 +195,12 @@ def _heads(around: Around, values: FoundValues, seed: int) -> FoundHeads:
     )
 
 
-def _truncated(w: Array, error: float) -> tuple[Array, Numbers]:
-    """Each W_h without the directions that are no more than its error."""
+def _truncated(w: Array, error: float, ranks: Numbers) -> tuple[Array, Numbers]:
+    """Each W_h without the directions that are no more than its error, but those known to be."""
     U, values, V = np.linalg.svd(w, full_matrices=False)
     edge = error * (np.sqrt(w.shape[1]) + np.sqrt(w.shape[2]))
-    values = np.where(values > edge * values[:, :1], values, 0.0)
+    known = np.arange(values.shape[1]) < ranks[:, None]
+    values = np.where(known | (values > edge * values[:, :1]), values, 0.0)
     return U * values[:, None, :] @ V, np.sum(values > 0.0, axis=1)
 
 

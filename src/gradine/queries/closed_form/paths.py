@@ -32,14 +32,14 @@ LONG, MEDIUM = 1e6, 30.0  # lengths of a key and of a query, in units of a Gauss
 SHORTER = 300.0  # times shorter than keys are queries at least
 PIECE = 48  # points of a path that are asked in one sequence
 COARSE, FINE = 96, 24  # points of a path, and those between two that differ
-RETRIES = 12  # other paths, where jumps coincide
+RETRIES = 30  # other paths, where jumps coincide
 TINY = 1e-5  # of the largest jump: what attention that is not quite sharp may leave
 NOISES = 30.0  # standard deviations of the noise that a plateau may be uneven by
 HALF = 0.2  # by which the halves of a jump may differ
 UNSURE = 0.05  # by which jumps may miss that they add up to what single tokens show
 MATCHED = 0.05  # share of a jump that may be left when jumps should add up
 BATCH = 8  # directions at a time, until the heads are seen to be narrow
-SPARE = 1.2  # directions for each rank
+SPARE, ROUGH_SPARE = 1.2, 3.0  # directions for each rank, of answers as they are and of rough ones
 
 
 class Values(NamedTuple):
@@ -60,12 +60,13 @@ def read_values(
     if heads is not None and heads != len(base):
         detail = f"{len(base)} heads are seen to look elsewhere on the way; {heads} were asked for"
         raise NotLearned(Status.NOT_REALIZABLE, detail)
+    spare = ROUGH_SPARE if around.rough else SPARE
     rows: list[Array] = []  # of each direction, z W_h of all heads
     while len(rows) < d:
         rows += _linked(paths, first, base, frame[len(rows) : len(rows) + BATCH])
         stacked = np.array(rows).swapaxes(0, 1)  # (m, directions, d_out)
         ranks = [_rank(part, paths.noise) for part in stacked]
-        if SPARE * max(ranks) <= len(rows) and sum(ranks) <= total.shape[1]:
+        if spare * max(ranks) <= len(rows) and sum(ranks) <= total.shape[1]:
             break
     stacked = np.array(rows).swapaxes(0, 1)
     ranks = [_rank(part, paths.noise) for part in stacked]
@@ -81,31 +82,34 @@ def read_values(
 
 def _linked(paths: _Paths, first: Array, base: Array, keys: Array) -> list[Array]:
     """a W_h for each key a, in the order of ``base``, which is that of the first key."""
-    sums = keys + first
-    lengths = np.linalg.norm(sums, axis=1)
-    found: dict[int, Array] = {}
+    n, sums = len(keys), keys + first
+    asked, lengths = np.concatenate([keys, _unit(sums)]), np.linalg.norm(sums, axis=1)
+    seen: dict[int, Array] = {}  # what paths have shown of a key, or of its sum with the first
+    linked: dict[int, Array] = {}
     for _ in range(RETRIES):
-        left = [i for i in range(len(keys)) if i not in found]
+        left = [i for i in range(2 * n) if i not in seen]
         if not left:
             break
-        seen = paths.values(np.concatenate([keys[left], _unit(sums[left])]))
-        for i, alone, together in zip(left, seen[: len(left)], seen[len(left) :], strict=True):
-            # Steps that coincide on one path do not on another.
-            if alone is not None and together is not None:
-                linked = _link(base, alone, lengths[i] * together)
-                if linked is not None:
-                    found[i] = linked
-    if len(found) < len(keys):
+        # Steps that coincide on one path do not on another.
+        for i, values in zip(left, paths.values(asked[left]), strict=True):
+            if values is not None and len(values) == len(base):
+                seen[i] = values
+        for i in range(n):
+            if i in seen and n + i in seen and i not in linked:
+                order = _link(base, seen[i], lengths[i] * seen[n + i])
+                if order is None:
+                    del seen[i], seen[n + i]
+                else:
+                    linked[i] = order
+    if len(linked) < n:
         raise NotLearned(Status.NOT_REALIZABLE, "what heads make of two keys does not add up")
-    return [found[i] for i in range(len(keys))]
+    return [linked[i] for i in range(n)]
 
 
 def _link(base: Array, alone: Array, together: Array) -> Array | None:
     """``alone`` in the order in which its sums with ``base`` are in ``together``; None: in none."""
     from scipy.optimize import linear_sum_assignment
 
-    if not len(base) == len(alone) == len(together):
-        return None
     sums = base[:, None] + alone  # (m, m, d_out)
     cost = np.array([np.linalg.norm(row[:, None] - together, axis=2).min(axis=1) for row in sums])
     order, chosen = linear_sum_assignment(cost)

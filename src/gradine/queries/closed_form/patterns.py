@@ -30,7 +30,8 @@ __all__ = ["PatternDesign", "Patterns", "design_patterns", "read_theta"]
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-LEAST_SHARE = 0.1  # of even attention, that the weakest keys of every head should get
+#: Of even attention, what the weakest keys of every head should get; more if it is read roughly.
+LEAST_SHARE, ROUGH_SHARE = 0.1, 0.2
 WEAKEST = 0.02  # share of the keys that may get less
 OVERSAMPLED = 1.5  # anchors for each rank of a head
 SHORTER = 20  # times that tokens are made shorter for that
@@ -75,13 +76,14 @@ def design_patterns(
     groups = [
         (a, e) for a in np.arange(len(anchors)).reshape(-1, keys) for e in rows.reshape(-1, keys)
     ]
+    share = ROUGH_SHARE if around.rough else LEAST_SHARE
     length = min(np.sqrt(d), around.room)
     for _ in range(SHORTER):
         spread = np.linspace(0, len(groups) - 1, min(PILOTS, len(groups))).astype(int)
         tokens = _sequences(around, length * anchors, length * basis, [groups[i] for i in spread])
         attention, _ = _attention(tokens, around.ask(tokens), w, bias)
         weakest = np.quantile(attention.reshape(len(tokens), m, -1), WEAKEST, axis=(0, 2)).min()
-        if weakest > LEAST_SHARE / (2 * keys + 1):
+        if weakest > share / (2 * keys + 1):
             break
         length /= 2.0**0.5
     else:
@@ -123,12 +125,15 @@ def _attention(tokens: Array, answers: Array, w: Array, bias: Array) -> tuple[Ar
     return p, float(np.sqrt(left) / max(float(np.linalg.norm(answers - bias)), 1e-300))
 
 
-def read_theta(design: PatternDesign, w: Array, bias: Array) -> Patterns:
-    """Theta of every head, by the answers that are there and the W that is known by now."""
+def read_theta(design: PatternDesign, w: Array, bias: Array, least: int = 1) -> Patterns:
+    """Theta of every head, by the answers that are there and the W that is known by now.
+
+    Directions that noise would show as well are left out, but for the ``least`` largest.
+    """
     attention, residual = _attention(design.tokens, design.answers, w, bias)
     logs = np.log(np.maximum(attention, FLOOR))
     logits = logs[..., :-1] - logs[..., -1:]
-    heads = [_theta(design, logits[:, h]) for h in range(len(w))]
+    heads = [_theta(design, logits[:, h], least) for h in range(len(w))]
     return Patterns(
         np.array([head[0] for head in heads]),
         [head[1] for head in heads],
@@ -137,7 +142,7 @@ def read_theta(design: PatternDesign, w: Array, bias: Array) -> Patterns:
     )
 
 
-def _theta(design: PatternDesign, logits: Array) -> tuple[Array, int, float]:
+def _theta(design: PatternDesign, logits: Array, least: int) -> tuple[Array, int, float]:
     """Theta of one head from logits (n, k, k - 1), its rank, and the noise of the logits."""
     B, E = design.anchors, design.basis
     keys = len(design.groups[0][0])
@@ -149,15 +154,17 @@ def _theta(design: PatternDesign, logits: Array) -> tuple[Array, int, float]:
         back[np.ix_(e, a)] = logits[i, keys : 2 * keys, :keys]
         repeated[a, i % repeated.shape[1]] = logits[i, -1, :keys]
     bias = np.median(repeated, axis=1)
-    noise = rms(repeated - bias[:, None])
     inverse = E.T / np.sum(E**2, axis=1)  # rows of E are orthogonal
     known = np.concatenate([B, np.ones((len(B), 1))], axis=1)  # its product with Theta is known
     columns = np.concatenate([inverse @ (back - bias), bias[None]])  # Theta B^T
     rows = ahead @ inverse.T
+    # A bias that is read again and again shows rounding; what is known of B Theta B^T by queries
+    # and by keys shows what is wrong with W, too.
+    noise = max(rms(repeated - bias[:, None]), rms(rows @ B.T - known @ columns) / np.sqrt(2.0))
     U, values, _ = np.linalg.svd(columns, full_matrices=False)
     # What noise alone would make of such a matrix, with room to spare.
     size = float(np.linalg.norm(E[0]))
     edge = 3.0 * noise / size * (np.sqrt(len(columns)) + np.sqrt(len(B)))
-    rank = max(int(np.sum(values > max(edge, 1e-13 * values[0]))), 1)
+    rank = max(int(np.sum(values > max(edge, 1e-13 * values[0]))), least)
     U = U[:, :rank]
     return U @ np.linalg.lstsq(known @ U, rows, rcond=None)[0], rank, noise
