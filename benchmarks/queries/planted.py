@@ -41,9 +41,10 @@ class Planted(NamedTuple):
         return self.heads * (self.dim + self.constant) * 2
 
 
-#: Every number of heads at every dimension comes once before any comes again, but for biases.
+#: Every number of heads at every dimension comes once before any comes again, but for biases. Seeds
+#: are none that a setting of the learner was chosen by.
 INSTANCES = tuple(
-    Planted(seed, 1 + seed % 8, (16, 32, 64)[seed % 3], (seed // 3) % 2 == 1) for seed in range(20)
+    Planted(100 + i, 1 + i % 8, (16, 32, 64)[i % 3], (i // 3) % 2 == 1) for i in range(20)
 )
 
 
