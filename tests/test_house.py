@@ -43,6 +43,7 @@ ORDER = [
     "queries",
     "learn",
     "query",
+    "features",
     "runs",
     "score",
     "report",

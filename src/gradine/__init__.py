@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gradine.exact.config import ExactConfig
     from gradine.examples import open_examples
     from gradine.factors import Factors
+    from gradine.features.estimators import FlatTokens, RandomFeatureAttention, RandomFeatureMLP
     from gradine.fit import Fit, LearnConfig
     from gradine.inputs import plant, sample_inputs
     from gradine.layer import AttentionLayer
@@ -45,12 +46,15 @@ __all__ = [
     "ExactConfig",
     "Factors",
     "Fit",
+    "FlatTokens",
     "LearnConfig",
     "Match",
     "Noisy",
     "Oracle",
     "OracleConfig",
     "QueryConfig",
+    "RandomFeatureAttention",
+    "RandomFeatureMLP",
     "Rounded",
     "SculptConfig",
     "Status",
@@ -75,12 +79,15 @@ _HOME = {
     "ExactConfig": "gradine.exact.config",
     "Factors": "gradine.factors",
     "Fit": "gradine.fit",
+    "FlatTokens": "gradine.features.estimators",
     "LearnConfig": "gradine.fit",
     "Match": "gradine.score",
     "Noisy": "gradine.queries.asking.defences",
     "Oracle": "gradine.queries.asking.oracle",
     "OracleConfig": "gradine.queries.asking.config",
     "QueryConfig": "gradine.queries.config",
+    "RandomFeatureAttention": "gradine.features.estimators",
+    "RandomFeatureMLP": "gradine.features.estimators",
     "Rounded": "gradine.queries.asking.defences",
     "SculptConfig": "gradine.sculpt.config",
     "Status": "gradine.status",

@@ -82,7 +82,7 @@ def polish(
     whiten, restore, floor = _whitening(Y[:least], noise)
     heads = Heads(U, K, V, O.swapaxes(1, 2) @ whiten)
     first = finish(X, Y @ whiten, d, heads, n, replace(QUICK, least_misfit=3.0 * floor), tell)
-    heads = first.heads._replace(O=first.heads.O @ restore)
+    heads = Heads(*first.heads[:3], first.heads.O @ restore)
     # Rounding makes less noise than its worst case: a fit ends where it gains no more.
     last = finish(X, Y, d, heads, n, replace(LAST, least_misfit=0.1 * noise**2), tell)
     theta, w = fitted_layer(X, Y, d, last.heads)

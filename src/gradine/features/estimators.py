@@ -1,0 +1,289 @@
+"""Random-feature attention and the network beside it, as scikit-learn regressors."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from gradine import kernels
+from gradine.features.maps import SPREAD, Activation, AttentionMap, FeatureMap, Mean, NeuronMap
+from gradine.features.ridge import Design, Ridge, RidgeConfig, best_alpha, fit_ridge, fit_within
+
+__all__ = ["FlatTokens", "RandomFeatureAttention", "RandomFeatureMLP"]
+
+Array = NDArray[np.float64]
+
+#: Tried by ``alpha="cv"``, over the mean squared norm of a row of features.
+RELATIVE_ALPHAS = 10.0 ** np.arange(-8.0, 2.5, 0.5)
+ROWS_FOR_SIZE = 200  # examples that this norm is taken from
+
+
+class _RandomFeatureRegressor(RegressorMixin, BaseEstimator):
+    """What both have in common: features are drawn, and their coefficients fitted."""
+
+    alpha: float | Literal["cv"]
+    max_norm: float | None
+    fit_intercept: bool
+    memory: float
+    random_state: Any
+    n_features_in_: int
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Draw the features, and fit their coefficients to examples (n, N + 1, d)."""
+        X = _sequences(X, type(self).__name__)
+        y, flat = _targets(y, len(X))
+        self._check()
+        self.n_tokens_, self.n_features_in_ = X.shape[1:]
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        self.map_ = self._draw(X.shape[1:], np.random.default_rng(seed))
+        config = RidgeConfig(block_bytes=max(int(self.memory * 2**20), 1))
+        design = Design(self.map_, X, config, self.fit_intercept)
+        found, self.gcv_ = self._solve(design, y)
+        self.coef_, self.intercept_, self.alpha_ = found.coefficients, found.intercept, found.alpha
+        self.solver_, self.n_iter_ = found.method, found.iterations
+        if flat:
+            self.coef_, self.intercept_ = self.coef_[:, 0], float(self.intercept_[0])
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Predictions (n,), or (n, t) for vector targets."""
+        check_is_fitted(self)
+        X = _sequences(X, type(self).__name__)
+        if X.shape[1:] != (self.n_tokens_, self.n_features_in_):
+            raise ValueError(
+                f"X has {X.shape[1]} tokens of {X.shape[2]} coordinates; {type(self).__name__} was "
+                f"fitted to {self.n_tokens_} tokens of {self.n_features_in_}"
+            )
+        config = RidgeConfig(block_bytes=max(int(self.memory * 2**20), 1))
+        coefficients = self.coef_.reshape(self.map_.n_features, -1)
+        outputs = Design(self.map_, X, config, centered=False).times(coefficients)
+        return outputs.reshape(len(X), *self.coef_.shape[1:]) + self.intercept_
+
+    def _draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> FeatureMap:
+        raise NotImplementedError
+
+    def _check(self) -> None:
+        if self.alpha != "cv":
+            _number("alpha", self.alpha, 0.0)
+        if self.max_norm is not None:
+            _number("max_norm", self.max_norm, 0.0)
+        _number("memory", self.memory, 0.0)
+
+    def _solve(self, design: Design, y: Array) -> tuple[Ridge, dict[str, Array] | None]:
+        if self.max_norm is not None:
+            return fit_within(design, y, self.max_norm), None
+        if self.alpha != "cv":
+            return fit_ridge(design, y, max(float(self.alpha), np.finfo(float).tiny)), None
+        rows = design.features(design.X[:ROWS_FOR_SIZE]) - design.means
+        size = float(np.mean(np.sum(rows**2, axis=1))) or 1.0
+        alphas = size * RELATIVE_ALPHAS
+        found, errors = best_alpha(design, y, alphas)
+        return found, {"alphas": alphas, "errors": errors}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class RandomFeatureAttention(_RandomFeatureRegressor):
+    r"""Attention heads with random, frozen query-key matrices and fitted values [FGBM23].
+
+    .. math:: f(X) = \sum_{h=1}^{M} \frac1N \sum_{i=1}^{N}
+              \sigma(\tilde x_0^\top A_h \tilde x_i) \langle v_h, \tilde x_i \rangle,
+              \qquad \tilde x = [x; 1]
+
+    The first token of a sequence is the query :math:`x_0`. Entries of :math:`A_h` are Gaussian with
+    standard deviation ``scale``; ``mean="identity"`` adds the identity on the first d coordinates
+    (BRFA), so that heads begin with the similarity of query and key. ``activation="softmax"``
+    attends as a transformer does, without the :math:`1/N`.
+
+    Values minimise the squared error plus ``alpha`` times their squared norm; ``alpha="cv"`` is
+    chosen by generalised cross validation, and ``max_norm`` bounds the norm instead, as the theory
+    does. Features are made in blocks of ``memory`` MiB, never all at once.
+
+    >>> import numpy as np
+    >>> from gradine import RandomFeatureAttention
+    >>> X = np.random.default_rng(0).standard_normal((600, 5, 3))
+    >>> y = np.mean(X[:, 1:, 0] ** 2, axis=1)
+    >>> model = RandomFeatureAttention(n_heads=100, random_state=0).fit(X[:500], y[:500])
+    >>> model.score(X[500:], y[500:]) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        n_heads: int = 1000,
+        mean: Mean = "zero",
+        activation: Activation = "relu",
+        alpha: float | Literal["cv"] = "cv",
+        *,
+        scale: float = SPREAD,
+        max_norm: float | None = None,
+        fit_intercept: bool = True,
+        memory: float = 128.0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_heads = n_heads
+        self.mean: Mean = mean
+        self.activation: Activation = activation
+        self.alpha: float | Literal["cv"] = alpha
+        self.scale = scale
+        self.max_norm = max_norm
+        self.fit_intercept = fit_intercept
+        self.memory = memory
+        self.random_state = random_state
+
+    def _draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> FeatureMap:
+        if shape[0] < 2:
+            raise ValueError(f"X has {shape[0]} token; expected a query and at least one key")
+        return AttentionMap.draw(
+            self.n_heads, shape[1], self.mean, self.activation, rng, self.scale
+        )
+
+    def _check(self) -> None:
+        super()._check()
+        _whole("n_heads", self.n_heads)
+        _number("scale", self.scale, 0.0)
+        _one_of("mean", self.mean, ("zero", "identity"))
+        _one_of("activation", self.activation, ("relu", "softmax"))
+
+
+class RandomFeatureMLP(_RandomFeatureRegressor):
+    r"""A two-layer network with random, frozen neurons on all tokens side by side.
+
+    .. math:: f(X) = \sum_{m=1}^{M} v_m\, \mathrm{relu}(\langle a_m, [x_0; \dots; x_N; 1] \rangle)
+
+    It knows nothing of tokens: permuting keys permutes what its neurons see. Other parameters are
+    those of `RandomFeatureAttention`.
+    """
+
+    def __init__(
+        self,
+        n_neurons: int = 17_000,
+        alpha: float | Literal["cv"] = "cv",
+        *,
+        scale: float = SPREAD,
+        max_norm: float | None = None,
+        fit_intercept: bool = True,
+        memory: float = 128.0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_neurons = n_neurons
+        self.alpha: float | Literal["cv"] = alpha
+        self.scale = scale
+        self.max_norm = max_norm
+        self.fit_intercept = fit_intercept
+        self.memory = memory
+        self.random_state = random_state
+
+    def _draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> FeatureMap:
+        return NeuronMap.draw(self.n_neurons, shape[0] * shape[1], rng, self.scale)
+
+    def _check(self) -> None:
+        super()._check()
+        _whole("n_neurons", self.n_neurons)
+        _number("scale", self.scale, 0.0)
+
+
+class FlatTokens(RegressorMixin, BaseEstimator):
+    """A regressor of sequences for flat rows: each row is tokens of ``token_dim`` numbers.
+
+    With it, pipelines, grid search and cross validation take random-feature attention as any other
+    regressor of tables. The first token is the query; a row that is one token is its own key. Heads
+    do not see the order of keys, and columns of a table are not interchangeable: ``positions``
+    appends to each token which one it is, as a unit vector.
+
+    >>> import numpy as np
+    >>> from gradine import FlatTokens, RandomFeatureAttention
+    >>> rows = np.random.default_rng(0).standard_normal((100, 12))
+    >>> model = FlatTokens(RandomFeatureAttention(n_heads=20, random_state=0), token_dim=4)
+    >>> model.fit(rows, rows[:, 4]).predict(rows).shape
+    (100,)
+    """
+
+    def __init__(self, estimator: Any = None, token_dim: int = 1, positions: bool = True) -> None:
+        self.estimator = estimator
+        self.token_dim = token_dim
+        self.positions = positions
+
+    def fit(self, X: Any, y: Any) -> FlatTokens:
+        """Fit the estimator to rows (n, L), L a multiple of ``token_dim``."""
+        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        _whole("token_dim", self.token_dim)
+        if X.shape[1] % self.token_dim:
+            raise ValueError(
+                f"X has rows of {X.shape[1]} numbers; expected a multiple of "
+                f"token_dim = {self.token_dim}"
+            )
+        estimator = RandomFeatureAttention() if self.estimator is None else self.estimator
+        copy: Any = clone(estimator)
+        self.estimator_ = copy.fit(self._tokens(X), y)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return self.estimator_.predict(self._tokens(X))
+
+    def _tokens(self, X: Array) -> Array:
+        tokens = X.reshape(len(X), -1, self.token_dim)
+        if self.positions:
+            n, count, _ = tokens.shape
+            where = np.broadcast_to(np.eye(count), (n, count, count))
+            tokens = np.concatenate([tokens, where], axis=2)
+        return tokens if tokens.shape[1] > 1 else np.repeat(tokens, 2, axis=1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _sequences(X: Any, name: str) -> Array:
+    """(n, N + 1, d) numbers, checked."""
+    if hasattr(X, "detach"):
+        X = kernels.to_numpy(X)
+    X = check_array(X, dtype="float64", allow_nd=True, ensure_2d=False, estimator=name)
+    if X.ndim != 3:
+        raise ValueError(
+            f"X has shape {X.shape}; expected (n, tokens, coordinates) with the query first. "
+            "Flat rows go through FlatTokens"
+        )
+    if 0 in X.shape:
+        raise ValueError(f"X has shape {X.shape}; expected at least one number in each axis")
+    return X
+
+
+def _targets(y: Any, n: int) -> tuple[Array, bool]:
+    """(n, t) targets, and whether they came as (n,)."""
+    if hasattr(y, "detach"):
+        y = kernels.to_numpy(y)
+    y = check_array(y, dtype="float64", ensure_2d=False, input_name="y")
+    if y.ndim not in (1, 2) or len(y) != n:
+        raise ValueError(f"y has shape {y.shape}; expected ({n},) or ({n}, t), a row for each of X")
+    return y.reshape(n, -1), y.ndim == 1
+
+
+def _number(name: str, value: Any, least: float) -> None:
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not real or not least <= float(value) < np.inf:
+        raise ValueError(f"{name} is {value!r}; expected a finite number of at least {least:g}")
+
+
+def _whole(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+        raise ValueError(f"{name} is {value!r}; expected a whole number of at least 1")
+
+
+def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}; expected {' or '.join(map(repr, choices))}")

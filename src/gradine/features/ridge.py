@@ -1,0 +1,344 @@
+"""Ridge regression on features that are made block by block and never held all at once.
+
+    minimise over C   |Y - Phi C|^2 + alpha |C|^2,        Phi (n, p), by rows of examples.
+
+Where the smaller of n and p is small, its Gram matrix, Phi^T Phi or Phi Phi^T, is summed up in one
+pass and solved in double precision; its eigenvalues give the error of generalised cross validation
+[GHW79] for every alpha at once:
+
+    GCV(alpha) = n |Y - Phi C|^2 / (n - trace of the smoother)^2.
+
+Where both are large, conjugate gradients work on the p unknowns, preconditioned by the Gram matrix
+of a sample of the examples,
+
+    P = (n / s) Phi_S^T Phi_S + alpha I,
+
+which has the large eigenvalues right and needs s x s solves only. Products are in single precision,
+and a residual in double precision is corrected for until it is small.
+
+[Hut90] Hutchinson, A stochastic estimator of the trace, Commun. Stat. Simul. 19 (1990) 433-450.
+[GHW79] Golub, Heath, Wahba, Generalized cross-validation, Technometrics 21 (1979) 215-223.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradine.features.maps import FeatureMap
+
+__all__ = ["Design", "Ridge", "RidgeConfig", "best_alpha", "fit_ridge", "fit_within"]
+
+Array = NDArray[np.float64]
+
+BISECTIONS = 200
+PROBES = 8  # random vectors that a trace is estimated by
+ROUGH = 1e-4  # what one solve in single precision leaves, before it is corrected for
+
+#: Called with the share of the work that is done.
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class RidgeConfig:
+    """Settings of the solver."""
+
+    #: Bytes of features that are held at once.
+    block_bytes: int = 2**27
+    #: The smaller of n and p up to which a Gram matrix is formed in double precision.
+    dense: int = 5000
+    #: The same for eigenvalues, which take twenty times as long as one solution.
+    spectral: int = 10_000
+    #: Examples in the preconditioner.
+    sample: int = 3000
+    #: Relative size of the gradient at which conjugate gradients are done.
+    tolerance: float = 1e-9
+    #: Iterations of one solve in single precision, and such solves.
+    iterations: int = 200
+    corrections: int = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Ridge:
+    """A solution: predictions are Phi(X) @ coefficients + intercept."""
+
+    coefficients: Array  #: (p, t)
+    intercept: Array  #: (t,)
+    alpha: float
+    method: str  #: "primal", "dual" or "iterative"
+    iterations: int  #: of conjugate gradients
+
+
+class Design:
+    """Features of examples, centered if there is an intercept, in one precision or the other."""
+
+    def __init__(self, features: FeatureMap, X: Array, config: RidgeConfig, centered: bool) -> None:
+        self.features, self.X, self.config, self.centered = features, X, config, centered
+        self.n, self.p = len(X), features.n_features
+        self.means = np.zeros(self.p)
+        if centered:
+            total = np.zeros(self.p)
+            for _, block in self.blocks(np.float64):
+                total += block.sum(axis=0)
+            self.means = total / self.n
+
+    def blocks(self, dtype: type, rows: NDArray[np.intp] | None = None) -> Iterator:
+        """Pairs of a slice of the examples (or of ``rows``) and their features."""
+        X = self.X if rows is None else self.X[rows]
+        step = max(1, self.config.block_bytes // (self.p * np.dtype(dtype).itemsize))
+        means = self.means.astype(dtype)
+        for start in range(0, len(X), step):
+            part = slice(start, min(start + step, len(X)))
+            block = self.features(X[part].astype(dtype))
+            if self.centered:
+                block -= means
+            yield part, block
+
+    def times(self, C: NDArray, dtype: type = np.float64) -> NDArray:
+        """Phi C."""
+        out = np.empty((self.n, C.shape[1]), dtype)
+        for part, block in self.blocks(dtype):
+            out[part] = block @ C
+        return out
+
+    def transposed(self, U: NDArray, dtype: type = np.float64) -> NDArray:
+        """Phi^T U."""
+        out = np.zeros((self.p, U.shape[1]), dtype)
+        for part, block in self.blocks(dtype):
+            out += block.T @ U[part]
+        return out
+
+    def curvature(self, C: NDArray, dtype: type) -> NDArray:
+        """Phi^T Phi C in one pass."""
+        out = np.zeros_like(C)
+        for _, block in self.blocks(dtype):
+            out += block.T @ (block @ C)
+        return out
+
+    def gram(self) -> Array:
+        """Phi^T Phi."""
+        gram = np.zeros((self.p, self.p))
+        for _, block in self.blocks(np.float64):
+            gram += block.T @ block
+        return gram
+
+    def kernel(self) -> Array:
+        """Phi Phi^T, over parts of the features: all examples are held, of few features."""
+        kernel = np.zeros((self.n, self.n))
+        group = self.features.group
+        step = max(1, self.config.block_bytes // (8 * self.n * group)) * group
+        X = self.X.astype(np.float64)
+        for start in range(0, self.p, step):
+            stop = min(start + step, self.p)
+            block = self.features.part(start, stop)(X) - self.means[start:stop]
+            kernel += block @ block.T
+        return kernel
+
+
+def fit_ridge(design: Design, Y: Array, alpha: float, progress: Progress | None = None) -> Ridge:
+    """The solution for one alpha."""
+    Y, offset = _centered(design, Y)
+    smaller = min(design.n, design.p)
+    if smaller > design.config.dense:
+        C, iterations = iterate(design, design.transposed(Y), alpha, progress)
+        return _ridge(design, C, offset, alpha, "iterative", iterations)
+    dual = design.n < design.p
+    matrix = design.kernel() if dual else design.gram()
+    matrix.flat[:: smaller + 1] += alpha
+    solved = _solve_positive(matrix, Y if dual else design.transposed(Y))
+    C = design.transposed(solved) if dual else solved
+    return _ridge(design, C, offset, alpha, "dual" if dual else "primal", 0)
+
+
+def fit_within(design: Design, Y: Array, radius: float) -> Ridge:
+    """The least squared error among coefficients of norm at most ``radius``, all outputs together.
+
+    The theory's estimator. Its Lagrangian is ridge regression: alpha is zero if the least-norm
+    fit is short enough, else the one at which |C| is the radius, and |C| falls with alpha.
+    """
+    path = Spectrum(design, Y)
+    floor = path.least_alpha
+    if path.norm(floor) <= radius:
+        return path.solution(floor)
+    low, high = math.log(floor), math.log(path.largest) + 1.0
+    while path.norm(math.exp(high)) > radius:
+        high += 5.0
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if path.norm(math.exp(middle)) > radius else (low, middle)
+    return path.solution(math.exp(high))
+
+
+class Spectrum:
+    """All solutions at once, by the eigenvalues of the smaller Gram matrix."""
+
+    def __init__(self, design: Design, Y: Array) -> None:
+        self.design = design
+        Y, self.offset = _centered(design, Y)
+        self.dual = design.n < design.p
+        values, self.vectors = np.linalg.eigh(design.kernel() if self.dual else design.gram())
+        self.values = np.maximum(values, 0.0)
+        self.largest = max(float(self.values[-1]), np.finfo(float).tiny)
+        #: Below this, rounding of the eigenvalues takes the part of alpha.
+        self.least_alpha = 10.0 * len(values) * np.finfo(float).eps * self.largest
+        right = Y if self.dual else design.transposed(Y)
+        self.inner = self.vectors.T @ right
+        # |V^T Y|^2 of the dual, by eigenvalue, and what of Y no feature can explain.
+        seen = self.values > self.least_alpha
+        squares = np.sum(self.inner**2, axis=1)
+        self.energies = squares if self.dual else squares / np.where(seen, self.values, np.inf)
+        self.unseen = 0.0 if self.dual else max(float(np.sum(Y**2) - self.energies.sum()), 0.0)
+
+    def error(self, alpha: float) -> float:
+        """The error of generalised cross validation, mean squared over examples."""
+        n, shrunk = self.design.n, alpha / (self.values + alpha)
+        left = float(np.sum(shrunk**2 * self.energies)) + self.unseen
+        free = float(np.sum(shrunk)) + n - len(shrunk) - self.design.centered
+        return n * left / max(free, 1e-9 * n) ** 2
+
+    def norm(self, alpha: float) -> float:
+        """|C|, over all outputs."""
+        squares = self.energies * self.values / (self.values + alpha) ** 2
+        return float(np.sqrt(np.sum(squares)))
+
+    def solution(self, alpha: float) -> Ridge:
+        C = self.vectors @ (self.inner / (self.values + alpha)[:, None])
+        if self.dual:
+            C = self.design.transposed(C)
+        return _ridge(self.design, C, self.offset, alpha, "dual" if self.dual else "primal", 0)
+
+
+def best_alpha(
+    design: Design, Y: Array, alphas: Array, progress: Progress | None = None
+) -> tuple[Ridge, Array]:
+    """The solution of least error by generalised cross validation, and the errors of all alphas.
+
+    Where eigenvalues would take too long, the trace of the smoother is estimated by its action on
+    a few random vectors, which come as more outputs in the same products [Hut90].
+    """
+    if min(design.n, design.p) <= design.config.spectral:
+        path = Spectrum(design, Y)
+        errors = np.array([path.error(alpha) for alpha in alphas])
+        return path.solution(float(alphas[int(np.argmin(errors))])), errors
+    return _best_by_probes(design, Y, alphas, progress)
+
+
+def _best_by_probes(
+    design: Design, Y: Array, alphas: Array, progress: Progress | None
+) -> tuple[Ridge, Array]:
+    Y, offset = _centered(design, Y)
+    n, t = Y.shape
+    probes = np.random.default_rng(n).choice([-1.0, 1.0], (n, PROBES))
+    probes -= probes.mean(axis=0) if design.centered else 0.0
+    right = design.transposed(np.concatenate([Y, probes], axis=1))
+    errors, solutions, start = np.full(len(alphas), np.inf), [], None
+    order = np.argsort(-alphas)  # from the smoothest on: each solution is a start for the next
+    for done, i in enumerate(order):
+        start, count = iterate(design, right, float(alphas[i]), None, start)
+        outputs = design.times(start)
+        left = float(np.sum((Y - outputs[:, :t]) ** 2))
+        trace = float(np.mean(np.sum(probes * outputs[:, t:], axis=0)))
+        errors[i] = n * left / max(n - trace - design.centered, 1e-9 * n) ** 2
+        solutions.append((errors[i], start[:, :t], float(alphas[i]), count))
+        if progress is not None:
+            progress((done + 1) / len(alphas))
+    _, C, alpha, count = min(solutions, key=lambda solution: solution[0])
+    return _ridge(design, C, offset, alpha, "iterative", count), errors
+
+
+def iterate(
+    design: Design,
+    right: Array,
+    alpha: float,
+    progress: Progress | None = None,
+    start: Array | None = None,
+) -> tuple[Array, int]:
+    """(Phi^T Phi + alpha)^-1 right by conjugate gradients, and how many passes that took."""
+    config, size = design.config, np.linalg.norm(right, axis=0)
+    size = np.where(size > 0.0, size, 1.0)
+    C = np.zeros_like(right) if start is None else start.copy()
+    precondition, passes = _preconditioner(design, alpha), 0
+    left = right if start is None else right - design.curvature(C, np.float64) - alpha * C
+    for _ in range(config.corrections):
+        wrong = np.linalg.norm(left, axis=0) / size
+        if progress is not None:
+            progress(min(1.0, math.log(max(wrong.max(), 1e-300)) / math.log(config.tolerance)))
+        if wrong.max() <= config.tolerance:
+            break
+        step, count = _conjugate_gradients(design, left, alpha, precondition)
+        C += step
+        passes += count + 1
+        left = right - design.curvature(C, np.float64) - alpha * C
+    return C, passes
+
+
+def _preconditioner(design: Design, alpha: float) -> Callable[[NDArray], NDArray]:
+    """P^-1 v by Woodbury's identity: (v - Phi_S^T (Phi_S Phi_S^T + beta I)^-1 Phi_S v) / alpha."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    n, s = design.n, min(design.config.sample, design.n)
+    chosen = np.sort(np.random.default_rng(s).choice(n, s, replace=False))
+    rows = np.concatenate([block for _, block in design.blocks(np.float32, chosen)])
+    small = (rows @ rows.T).astype(np.float64)
+    # Rounding in single precision must not make it indefinite.
+    small.flat[:: s + 1] += alpha * s / n + 1e-6 * np.trace(small) / s
+    factor = cho_factor(small.astype(np.float32), lower=True)
+
+    def apply(v: NDArray) -> NDArray:
+        return v - rows.T @ cho_solve(factor, rows @ v)
+
+    return apply
+
+
+def _conjugate_gradients(
+    design: Design, right: Array, alpha: float, precondition: Callable[[NDArray], NDArray]
+) -> tuple[Array, int]:
+    """A solution as good as single precision allows, for every column on its own."""
+    size = np.linalg.norm(right, axis=0)
+    size = np.where(size > 0.0, size, 1.0)
+    left = (right / size).astype(np.float32)
+    C = np.zeros_like(left)
+    turned = precondition(left)
+    direction, inner = turned, np.sum(left * turned, axis=0)
+    count = 0
+    while count < design.config.iterations:
+        count += 1
+        image = design.curvature(direction, np.float32) + np.float32(alpha) * direction
+        curved = np.sum(direction * image, axis=0)
+        length = np.where(curved > 0.0, inner / np.where(curved > 0.0, curved, 1.0), 0.0)
+        C += length * direction
+        left = left - length * image
+        if np.linalg.norm(left, axis=0).max() < ROUGH:
+            break
+        turned = precondition(left)
+        inner, before = np.sum(left * turned, axis=0), inner
+        direction = turned + inner / np.where(before != 0.0, before, 1.0) * direction
+    return C.astype(np.float64) * size, count
+
+
+def _centered(design: Design, Y: Array) -> tuple[Array, Array]:
+    offset = Y.mean(axis=0) if design.centered else np.zeros(Y.shape[1])
+    return Y - offset, offset
+
+
+def _ridge(
+    design: Design, C: Array, offset: Array, alpha: float, method: str, iterations: int
+) -> Ridge:
+    return Ridge(C, offset - design.means @ C, alpha, method, iterations)
+
+
+def _solve_positive(matrix: Array, right: Array) -> Array:
+    """By Cholesky; where rounding has made the matrix indefinite, by its eigenvectors."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    try:
+        return cho_solve(cho_factor(matrix, lower=True), right)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(matrix)
+        kept = values > len(values) * np.finfo(float).eps * values[-1]
+        inverse = np.where(kept, 1.0 / np.where(kept, values, 1.0), 0.0)
+        return vectors @ (inverse[:, None] * (vectors.T @ right))

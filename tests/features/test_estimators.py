@@ -1,0 +1,124 @@
+"""The regressors, as a user of scikit-learn meets them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gradine import FlatTokens, RandomFeatureAttention, RandomFeatureMLP
+
+SMALL = RandomFeatureAttention(n_heads=30, random_state=0)
+
+
+@parametrize_with_checks(
+    [
+        FlatTokens(SMALL),
+        FlatTokens(RandomFeatureAttention(n_heads=30, activation="softmax", random_state=0)),
+        FlatTokens(RandomFeatureMLP(n_neurons=100, random_state=0)),
+        SMALL,
+    ]
+)
+def test_conventions_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def averages(n=400, keys=6, dim=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, keys + 1, dim))
+    X /= np.linalg.norm(X, axis=2, keepdims=True)
+    return X, np.mean((X[:, 1:] @ np.eye(dim)[0]) ** 2, axis=1)
+
+
+@pytest.mark.parametrize("activation", ["relu", "softmax"])
+@pytest.mark.parametrize("mean", ["zero", "identity"])
+def test_averages_over_keys_are_learned_by_attention(activation, mean):
+    X, y = averages()
+    model = RandomFeatureAttention(60, mean, activation, random_state=0).fit(X[:300], y[:300])
+    neurons = RandomFeatureMLP(300, random_state=0).fit(X[:300], y[:300])
+    least = 0.9 if activation == "relu" else 0.3  # softmax of small logits is nearly linear
+    assert model.score(X[300:], y[300:]) > max(least, neurons.score(X[300:], y[300:]))
+    assert model.alpha_ > 0.0 and len(model.gcv_["alphas"]) == len(model.gcv_["errors"])
+
+
+def test_vector_targets_and_tensors():
+    torch = pytest.importorskip("torch")
+    X, y = averages()
+    both = np.stack([y, -2.0 * y + 1.0], axis=1)
+    model = RandomFeatureAttention(30, alpha=1e-3, random_state=0).fit(X, both)
+    assert model.predict(X).shape == (400, 2)
+    alone = RandomFeatureAttention(30, alpha=1e-3, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.predict(X)[:, 0], alone.predict(X), atol=1e-9)
+    np.testing.assert_allclose(model.predict(X)[:, 1], 1.0 - 2.0 * alone.predict(X), atol=1e-9)
+    tensors = RandomFeatureAttention(30, alpha=1e-3, random_state=0)
+    tensors.fit(torch.from_numpy(X), torch.from_numpy(y))
+    np.testing.assert_array_equal(tensors.predict(torch.from_numpy(X)), alone.predict(X))
+
+
+def test_the_same_seed_gives_the_same_answer():
+    X, y = averages()
+    first, second = (RandomFeatureAttention(30, random_state=3).fit(X, y) for _ in range(2))
+    assert first.predict(X).tobytes() == second.predict(X).tobytes()
+    other = RandomFeatureAttention(30, random_state=4).fit(X, y)
+    assert np.abs(other.predict(X) - first.predict(X)).max() > 0.0
+
+
+def test_memory_does_not_change_the_answer():
+    X, y = averages()
+    small = RandomFeatureAttention(30, alpha=0.1, memory=0.05, random_state=0).fit(X, y)
+    large = RandomFeatureAttention(30, alpha=0.1, random_state=0).fit(X, y)
+    np.testing.assert_allclose(small.predict(X), large.predict(X), atol=1e-9)
+
+
+def test_a_bound_on_the_norm():
+    X, y = averages()
+    model = RandomFeatureAttention(30, max_norm=0.5, random_state=0).fit(X, y)
+    assert np.linalg.norm(model.coef_) == pytest.approx(0.5, rel=1e-6)
+
+
+def test_pipelines_grids_and_cross_validation():
+    X, y = averages()
+    rows = X.reshape(400, -1)
+    flat = FlatTokens(SMALL, token_dim=4, positions=False)
+    pipeline = make_pipeline(StandardScaler(), flat)
+    assert cross_val_score(pipeline, rows, y, cv=3).min() > 0.5
+    grid = GridSearchCV(flat, {"estimator__mean": ["zero", "identity"]}, cv=3).fit(rows, y)
+    assert grid.best_score_ > 0.8
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"n_heads": 0}, "n_heads is 0; expected a whole number of at least 1"),
+        ({"n_heads": 2.5}, "n_heads is 2.5; expected a whole number of at least 1"),
+        ({"mean": "one"}, "mean is 'one'; expected 'zero' or 'identity'"),
+        ({"activation": "gelu"}, "activation is 'gelu'; expected 'relu' or 'softmax'"),
+        ({"alpha": -1.0}, "alpha is -1.0; expected a finite number of at least 0"),
+        ({"alpha": "gcv"}, "alpha is 'gcv'; expected a finite number of at least 0"),
+        ({"max_norm": float("nan")}, "max_norm is nan"),
+        ({"scale": "wide"}, "scale is 'wide'"),
+    ],
+)
+def test_what_makes_no_sense_is_said(parameters, said):
+    X, y = averages(20)
+    with pytest.raises(ValueError, match=said.replace(".", r"\.")):
+        RandomFeatureAttention(**{"n_heads": 5, **parameters}).fit(X, y)
+
+
+def test_shapes_that_do_not_fit_are_said():
+    X, y = averages(20)
+    model = RandomFeatureAttention(5, random_state=0)
+    with pytest.raises(ValueError, match=r"X has shape \(20, 28\); expected \(n, tokens"):
+        model.fit(X.reshape(20, -1), y)
+    with pytest.raises(ValueError, match=r"y has shape \(19,\); expected \(20,\)"):
+        model.fit(X, y[:-1])
+    with pytest.raises(ValueError, match="X has 1 token; expected a query and at least one key"):
+        model.fit(X[:, :1], y)
+    model.fit(X, y)
+    with pytest.raises(ValueError, match=r"X has 7 tokens of 3 coordinates; .* 7 tokens of 4"):
+        model.predict(X[:, :, :3])
+    with pytest.raises(ValueError, match="rows of 28 numbers; expected a multiple of"):
+        FlatTokens(model, token_dim=5).fit(X.reshape(20, -1), y)
