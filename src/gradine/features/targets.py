@@ -1,0 +1,93 @@
+r"""The functions that random-feature attention is tried on: averages over keys [FGBM23].
+
+Tokens are uniform on the unit sphere; :math:`x_0` is the query, and :math:`\beta` a unit vector.
+
+=============  ==================================================================================
+powers         :math:`\frac1N \sum_i \langle \beta, x_i \rangle^p`
+correlation    :math:`\frac1N \sum_i \langle x_0, x_i \rangle^p \langle \beta, x_i \rangle^q`
+gamma          :math:`\frac1N \sum_i \langle x_0, (I + \gamma S) x_i \rangle^p \langle \beta, x_i
+               \rangle^q`, with :math:`S` a fixed Gaussian matrix as large as the identity
+=============  ==================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradine.inputs import Seed
+
+__all__ = ["Target", "correlation", "gamma_mixture", "on_sphere", "powers"]
+
+Array = NDArray[np.float64]
+
+
+def on_sphere(n: int, n_keys: int, dim: int, seed: Seed = 0) -> Array:
+    """Sequences (n, n_keys + 1, dim) of tokens that are uniform on the unit sphere.
+
+    >>> float(np.linalg.norm(on_sphere(2, 3, 16)[1, 0]).round(12))
+    1.0
+    """
+    X = np.random.default_rng(seed).standard_normal((n, n_keys + 1, dim))
+    X /= np.linalg.norm(X, axis=2, keepdims=True)
+    return X
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The mean over keys of <x_0, S x_i>^p <beta, x_i>^q."""
+
+    name: str
+    correlation_power: int  #: p
+    direction_power: int  #: q
+    beta: Array  #: a unit vector
+    matrix: Array | None = None  #: S; None: the identity
+
+    def __call__(self, X: Array) -> Array:
+        """Values (n,) for sequences (n, N + 1, d)."""
+        query, keys = X[:, 0], X[:, 1:]
+        values = (keys @ self.beta) ** self.direction_power
+        if self.correlation_power:
+            turned = query if self.matrix is None else query @ self.matrix
+            values = values * (keys @ turned[:, :, None])[:, :, 0] ** self.correlation_power
+        return values.mean(axis=1)
+
+
+def powers(degree: int, dim: int, seed: Seed = 0) -> Target:
+    """The mean of <beta, x_i>^degree: nothing about the query.
+
+    >>> X = on_sphere(3, 2, 16)
+    >>> target = powers(2, 16)
+    >>> bool(np.isclose(target(X)[0], np.mean((X[0, 1:] @ target.beta) ** 2)))
+    True
+    """
+    return Target(f"<beta, x_i>^{degree}", 0, degree, _direction(dim, seed))
+
+
+def correlation(power: int, dim: int, seed: Seed = 0, direction_power: int = 1) -> Target:
+    """The mean of <x_0, x_i>^power <beta, x_i>^direction_power."""
+    name = f"<x_0, x_i>^{power} <beta, x_i>^{direction_power}"
+    return Target(name, power, direction_power, _direction(dim, seed))
+
+
+def gamma_mixture(
+    gamma: float, dim: int, seed: Seed = 0, power: int = 1, direction_power: int = 1
+) -> Target:
+    """The mean of <x_0, (I + gamma S) x_i>^power <beta, x_i>^direction_power.
+
+    S has Gaussian entries and the norm of the identity, so that at gamma = 1 both say as much; the
+    larger gamma is, the less a head that begins with <x_0, x_i> is of use.
+    """
+    rng = np.random.default_rng(seed)
+    beta = _direction(dim, rng)
+    S = rng.standard_normal((dim, dim))
+    S *= np.sqrt(dim) / np.linalg.norm(S)
+    name = f"<x_0, (I + {gamma:g} S) x_i>^{power} <beta, x_i>^{direction_power}"
+    return Target(name, power, direction_power, beta, np.eye(dim) + gamma * S)
+
+
+def _direction(dim: int, seed: Seed) -> Array:
+    beta = np.random.default_rng(seed).standard_normal(dim)
+    return beta / np.linalg.norm(beta)
