@@ -1,22 +1,23 @@
 """PyTorch students of a wide layer: Adam on minibatches, L-BFGS on as many examples as it can use.
 
 Both have the factors Q, K, V, O of the right number of heads and the right rank, biases as a
-constant coordinate, and the same wall time as our learner. A tenth of it goes into the choice of
-the learning rate (Adam) or of the number of examples (L-BFGS), by the loss on examples that are
-not trained on; the rest goes to the winner. Adam's rate then falls to zero along a cosine.
+constant coordinate, and the same processor time as our learner, on one thread as it has. A tenth
+of it goes into the choice of the learning rate (Adam) or of the number of examples (L-BFGS), by the
+loss on examples that are not trained on; the rest goes to the winner. Adam's rate then falls to
+zero along a cosine.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-import time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import gradine
+from benchmarks.clock import clock
 from benchmarks.student import Shape, forward, layer_of, random_start
 
 __all__ = ["RATES", "SIZES", "train_adam", "train_lbfgs"]
@@ -65,8 +66,8 @@ def _adam(
 
     parameters, rng = _start(shape, seed), np.random.default_rng(seed)
     adam = torch.optim.Adam(parameters, lr=rate)
-    began, steps = time.perf_counter(), 0
-    while (spent := time.perf_counter() - began) < seconds:
+    began, steps = clock(), 0
+    while (spent := clock() - began) < seconds:
         for group in adam.param_groups:
             group["lr"] = 0.5 * rate * (1.0 + math.cos(math.pi * spent / seconds))
         chosen = CHECK + rng.integers(len(X) - CHECK, size=BATCH)
@@ -90,7 +91,7 @@ def _lbfgs(
 
     parameters = _start(shape, seed)
     tokens, labels = (torch.from_numpy(a[CHECK : CHECK + size]).float() for a in (X, Y))
-    began, best = time.perf_counter(), (math.inf, [p.detach().clone() for p in parameters])
+    began, best = clock(), (math.inf, [p.detach().clone() for p in parameters])
     steps = 0
 
     def evaluate() -> Any:
@@ -102,7 +103,7 @@ def _lbfgs(
         steps += 1
         if float(loss.detach()) < best[0]:
             best = float(loss.detach()), [p.detach().clone() for p in parameters]
-        if time.perf_counter() - began > seconds:
+        if clock() - began > seconds:
             raise _Over
         return loss
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gradine
-from benchmarks.exact.clock import clock
+from benchmarks.clock import clock
 from benchmarks.exact.watch import Watch
 from gradine.certificate import Certificate
 from gradine.fit import LearnConfig

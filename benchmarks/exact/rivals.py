@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gradine
-from benchmarks.exact.clock import clock
+from benchmarks.clock import clock
 from benchmarks.exact.expand import expand_and_cluster
 from benchmarks.student import Shape, random_start
 from benchmarks.train import ErrorOf, Optimizer, Run, TrainConfig, theta_error_to, train

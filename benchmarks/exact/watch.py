@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 import gradine
-from benchmarks.exact.clock import clock
+from benchmarks.clock import clock
 from gradine import kernels
 from gradine.progress import Listener
 
