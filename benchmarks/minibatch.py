@@ -107,11 +107,19 @@ def _lbfgs(
             raise _Over
         return loss
 
-    optimizer = torch.optim.LBFGS(
-        parameters, max_iter=10**9, max_eval=10**9, history_size=30, line_search_fn="strong_wolfe"
-    )
+    # Without tolerances it returns only where it can take no step; then it begins again, without
+    # its memory of the way.
     with contextlib.suppress(_Over):
-        optimizer.step(evaluate)
+        while True:
+            torch.optim.LBFGS(
+                parameters,
+                max_iter=10**9,
+                max_eval=10**9,
+                history_size=30,
+                line_search_fn="strong_wolfe",
+                tolerance_grad=0.0,
+                tolerance_change=0.0,
+            ).step(evaluate)
     return best[1], steps
 
 

@@ -59,11 +59,12 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"{kind} layer {layer}: ours {_line(ours)}", flush=True)
         if options.ours:
             continue
-        allowed = options.minutes * 60.0 if options.minutes else ours["seconds"]
+        allowed = _allowed(ours, options.minutes)
         for name in PEERS:
-            peer = store.once(partial(_peer, layer, options.text, name, allowed), kind, layer, name)
+            work = partial(_peer, layer, options.text, name, allowed)
+            peer = store.once(work, kind, layer, name, allowed)
             print(f"{kind} layer {layer}: {name} {_line(peer)}", flush=True)
-    _write(store, options.out)
+    _write(store, options.out, options.minutes)
 
 
 def examples(layer: int, text: bool) -> tuple[gradine.AttentionLayer, Array, Array]:
@@ -75,6 +76,11 @@ def examples(layer: int, text: bool) -> tuple[gradine.AttentionLayer, Array, Arr
         rng = np.random.default_rng(layer)
         X = rng.standard_normal((EXAMPLES + FRESH, SEQ_LEN, truth.dim))
     return truth, X, np.asarray(truth(X))
+
+
+def _allowed(ours: dict[str, Any], minutes: float | None) -> float:
+    """Seconds of a student."""
+    return 60.0 * minutes if minutes else round(ours["seconds"], 1)
 
 
 def _error(layer: gradine.AttentionLayer, X: Array, Y: Array) -> float:
@@ -127,7 +133,7 @@ def _line(record: dict[str, Any]) -> str:
     return json.dumps(kept, default=str)
 
 
-def _write(store: Store, out: Path) -> None:
+def _write(store: Store, out: Path, minutes: float | None) -> None:
     """The table of all that is in the store, and the same as JSON."""
     lines, kept = [], []
     for kind in ("gaussian", "text"):
@@ -135,7 +141,8 @@ def _write(store: Store, out: Path) -> None:
             ours = store.get(kind, layer, "ours")
             if ours is None:
                 continue
-            peers = {name: store.get(kind, layer, name) for name in PEERS}
+            allowed = _allowed(ours, minutes)
+            peers = {name: store.get(kind, layer, name, allowed) for name in PEERS}
             kept.append({"tokens": kind, "layer": layer, "ours": ours, **peers})
             errors = [peer["error"] for peer in peers.values() if peer]
             right = sum(error <= 1e-3 for error in ours["theta_errors"])
@@ -153,11 +160,12 @@ def _write(store: Store, out: Path) -> None:
             )
     header = ["tokens", "layer", "our error", "heads to 1e-3", "seconds", *PEERS]
     table = markdown([*header, "best peer over ours", "status"], lines)
+    long = f"{minutes:g} minutes" if minutes else "as long as our learner took"
     text = (
         "# MiniLM's attention layers from examples\n\n"
         f"`python -m benchmarks.passive`; {EXAMPLES:,} sequences of {SEQ_LEN} tokens. Errors are\n"
         f"relative RMS errors on {FRESH} fresh sequences. Students have the factors of {HEADS}\n"
-        f"heads of rank {RANK}, and train in single precision for as long as our learner took.\n"
+        f"heads of rank {RANK}, and train in single precision for {long}.\n"
         "Seconds are processor time of one thread.\n\n"
     )
     out.write_text(text + table + "\n")

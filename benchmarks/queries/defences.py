@@ -100,7 +100,9 @@ def page(content: Record) -> str:
 
 def _line(name: str, runs: list[Record]) -> list[str]:
     def worst(key: str) -> float | None:
-        return max((run[key] for run in runs if run[key] is not None), default=None)
+        """None where a run has none: no answer is worse than any."""
+        values = [run[key] for run in runs]
+        return None if None in values else max(values)
 
     own, error = worst("own"), worst("error")
     ratio = None if error is None or not own else error / own
