@@ -26,6 +26,7 @@ from gradine.queries.asking.oracle import Oracle, as_oracle
 from gradine.queries.asking.precision import Precision, glance_at_precision, probe_precision
 from gradine.queries.asking.tokens import allowed_size
 from gradine.queries.by_fit.learn import learn_fit
+from gradine.queries.by_fit.noisy import spare_note
 from gradine.queries.closed_form.learn import learn_in_closed_form
 from gradine.queries.config import QueryConfig
 from gradine.queries.scalar.learn import learn_scalar
@@ -85,23 +86,31 @@ def learn_by_queries(
     if rank is not None:
         config = replace(config, exact=replace(config.exact, rank=rank))
     log = None
-    if records is not None and not isinstance(oracle, Oracle):
+    if records is not None:
+        if isinstance(oracle, Oracle):
+            raise ValueError(
+                "records is given, and oracle is an Oracle, which keeps its own log; expected "
+                "as_oracle(..., log=AnswerLog(folder))"
+            )
         log = answer_log(records, resume, heads, method, seed, config)
     source = as_oracle(oracle, dim, log=log)
     wanted = check_query(source, heads, method, seed, config)
     before, budget = source.usage, Budget(source, max_queries, config)
     listener = listener or Listener()
     phases = Phases(listener, budget.most or 0)
-    ended, precision = Ended(method, None, budget.hopeless), None
-    if ended.ending is None:
-        request = _Request(
-            source, wanted, seed, config, phases.run, listener.fit_went_on, method != "auto"
-        )
-        with budget.without_verification():
-            ended, precision = _learn(request, ways(method, source, wanted, config))
-    learning = source.usage
-    X = fresh_questions(source, ended.layer, budget.verify, config, seed)
-    verdict, Y = verified(source, ended, precision, X, config, phases.run)
+    try:
+        ended, precision = Ended(method, None, budget.hopeless), None
+        if ended.ending is None:
+            request = _Request(
+                source, wanted, seed, config, phases.run, listener.fit_went_on, method != "auto"
+            )
+            with budget.without_verification():
+                ended, precision = _learn(request, ways(method, source, wanted, config))
+        learning = source.usage
+        X = fresh_questions(source, ended.layer, budget.verify, config, seed)
+        verdict, Y = verified(source, ended, precision, X, config, phases.run)
+    finally:
+        budget.end()
     return Fit(
         status=verdict.status,
         detail=verdict.detail,
@@ -177,6 +186,11 @@ def check_query(
         raise ValueError(
             f"method is {method!r}, and only the last row is visible; expected 'scalar' or 'auto'"
         )
+    if last and oracle.readout.output is None:
+        raise ValueError(
+            "the oracle shows all outputs of the last row; expected one of them (output=0, or "
+            "--output 0), or all rows"
+        )
     if method == "scalar" and not last:
         raise ValueError("method is 'scalar'; expected an oracle with rows='last'")
     allowed_size(oracle)
@@ -232,12 +246,14 @@ def _in_closed_form(request: _Request, precision: Precision) -> tuple[Ended, Pre
     layer = learn_in_closed_form(
         request.oracle, request.heads, precision, request.seed, request.run, request.tell
     )
-    return Ended("closed", layer), precision
+    note = spare_note(request.heads, layer.n_heads)
+    return Ended("closed", layer, note=note), precision
 
 
 def _scalar(request: _Request, precision: Precision) -> tuple[Ended, Precision]:
     layer = learn_scalar(request.oracle, request.heads, precision, request.seed, request.run)
-    return Ended("scalar", layer), precision
+    note = spare_note(request.heads, layer.n_heads)
+    return Ended("scalar", layer, note=note), precision
 
 
 WAYS: dict[str, Way] = {

@@ -101,8 +101,8 @@ class Status(Enum):
         "fit",
         "not realizable with so many heads: their best fit leaves what is no noise, or every start "
         "ended in a local minimum",
-        "let the heads be counted (auto); give more examples; check that the labels come from an "
-        "attention layer",
+        "let the heads be counted (auto) if they were told; give more examples; check that the "
+        "labels come from an attention layer",
     )
     TOO_NOISY = _Ending(
         "identify",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ Array = NDArray[np.float64]
 CHANCE = 4.0  # standard errors by which held-out errors may exceed the noise
 NOISE_SLACK = 1.25  # and held-out error over noise at most: a few wild errors widen those, too
 ANSWER_SLACK = 1.5  # the same for answers of an oracle, whose noise is known by itself
+#: Relative error up to which all heads of a design are there: what it leaves in double precision at
+#: worst, or so many times the noise of the answers.
+DESIGN_LEAVES, DESIGN_ABOVE = 1e-9, 1000.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,15 +75,28 @@ def judge_answers(ended: Ended, X: Array, Y: Array, noise: float, config: LearnC
     """
     assert ended.layer is not None
     predicted = ended.layer(X)[:, -Y.shape[1] :]  # of all rows, or of the last one
-    errors = relative_errors(predicted, Y)
+    size = max(float(np.sqrt(np.mean(Y**2))), np.finfo(float).tiny)
+    error = float(np.sqrt(np.mean((predicted - Y) ** 2)))
+    # One number may be next to zero by chance: its error is then relative to the typical one.
+    errors = np.abs(predicted - Y)[:, 0, 0] / size
+    if Y[0].size > 1:
+        errors = relative_errors(predicted, Y)
     certificate = certify(errors, config.confidence, _bars(ended.identified))
     median = certificate.median_error
     if ended.ending is not None:
         return Verdict(ended.ending.status, ended.ending.detail, None, median)
-    size = max(float(np.sqrt(np.mean(Y**2))), np.finfo(float).tiny)
     if noise <= config.exact.exact_residual * size:
-        return _exact_verdict(ended, errors, certificate, config.polished_tolerance, config)
-    error = float(np.sqrt(np.mean((predicted - Y) ** 2)))
+        verdict = _exact_verdict(ended, errors, certificate, config.polished_tolerance, config)
+        left = max(DESIGN_LEAVES, DESIGN_ABOVE * noise / size)
+        if ended.identified is None and verdict.status is Status.LEARNED and error > left * size:
+            # Nobody has looked at what the answers determine, and they know better.
+            detail = (
+                f"the layer misses the answers by {error / size:.2g}, and their noise is "
+                f"{noise / size:.2g}: heads that hardly show or hardly differ may be missing"
+            )
+            detail += f"; {ended.note}" if ended.note else ""
+            return replace(verdict, status=Status.LEARNED_FUNCTION, detail=detail)
+        return verdict
     detail = f"held-out error {error / size:.2g} of the outputs, noise of the answers"
     detail += f" {noise / size:.2g}"
     if error > ANSWER_SLACK * noise:

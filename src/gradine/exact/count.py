@@ -19,6 +19,7 @@ __all__ = ["count_heads", "improves", "needed_heads", "spare_heads"]
 
 Array = NDArray[np.float64]
 
+BY_FAR = 0.1  # the same for their squares, however few examples there are
 PLAINLY = 0.7  # held-out errors this far apart are not a matter of the number of examples
 SPARE = 1e-3  # heads this near to another, or projections this small, are not heads of their own
 
@@ -77,6 +78,8 @@ def _better(
 
 def improves(fewer: HeadFit, more: HeadFit, config: ExactConfig) -> bool:
     """Whether the second fit is better on held-out examples, beyond chance."""
+    if np.mean(more.validation_errors) < BY_FAR * np.mean(fewer.validation_errors):
+        return True  # few examples differ so much among themselves that nothing else would show
     gain = fewer.validation_errors - more.validation_errors
     mean, error = float(np.mean(gain)), float(np.std(gain)) / np.sqrt(len(gain))
     enough = config.least_gain * float(np.mean(fewer.validation_errors))

@@ -54,7 +54,7 @@ class FinishConfig:
     linear_misfit: float = 1e-4
     last_damping: float = 0.01
     #: Steps in a row that bring next to nothing, before it ends.
-    patience: int = 4
+    last_patience: int = 4
     #: A head lags if its attention varies by less than this share of the median head's; it is then
     #: fitted alone for so many steps, while steps for all heads explain less than this share.
     lagging: float = 0.5
@@ -135,7 +135,7 @@ def finish(
     fewest, most = config.last_products
     idle, refused, products = 0, 0, fewest
     for _ in range(config.last_steps):
-        if at.misfit <= config.least_misfit or idle >= config.patience or refused >= REFUSED:
+        if at.misfit <= config.least_misfit or idle >= config.last_patience or refused >= REFUSED:
             break
         if fresh is not None and rows.exact.n < most_rows:
             seen = fresh.evaluate(at.heads.astype(np.float32)).misfit

@@ -25,6 +25,8 @@ __all__ = ["Budget", "Verified", "fresh_questions", "verified"]
 
 Array = NDArray[np.float64]
 
+LARGEST_TOKENS = 1e4  # entries of tokens that verify a layer whose attention hardly varies
+
 
 @dataclass(frozen=True, eq=False)
 class Verified:
@@ -42,7 +44,7 @@ class Budget:
 
     def __init__(self, oracle: Oracle, given: int | None, config: QueryConfig) -> None:
         self.verify = max(config.verify_queries, config.least_certify)
-        self.most = oracle.max_queries
+        self.most = self._before = oracle.max_queries
         self._oracle = oracle
         if given is not None:
             given = whole_number("max_queries", given, 0) + oracle.queries_used
@@ -53,6 +55,10 @@ class Budget:
             detail = f"{left} queries are allowed, and verifying an answer alone takes"
             self.hopeless = BudgetSpent(f"{detail} {self.verify}")
         oracle.max_queries = self.most
+
+    def end(self) -> None:
+        """Leaves the oracle with the budget that it came with."""
+        self._oracle.max_queries = self._before
 
     @contextmanager
     def without_verification(self) -> Iterator[None]:
@@ -78,7 +84,8 @@ def _telling_size(layer: AttentionLayer, config: QueryConfig) -> float:
     """The size of tokens at which a logit has the spread that is wanted, in the median head."""
     d = layer.dim
     spread = float(np.median(np.linalg.norm(layer.theta[:, :d, :d], axis=(1, 2))))
-    return 1.0 if spread == 0.0 else float(np.sqrt(config.verify_logit / spread))
+    # Attention that is nothing but rounding would ask for tokens that are nothing but huge.
+    return min(float(np.sqrt(config.verify_logit / max(spread, 1e-300))), LARGEST_TOKENS)
 
 
 def verified(

@@ -25,6 +25,7 @@ from gradine.solvers.projection import Evaluation, Linearisation, Parameters, Pe
 
 __all__ = ["Path", "Rules", "Solution", "conjugate_gradients", "descend"]
 
+FARTHEST = 1e30  # times a direction that a step may go: single precision ends soon after
 ROUGH_FLOOR = 1e-7  # misfit that single precision still sees well
 
 
@@ -122,10 +123,12 @@ def descend(
             path.went_to(there or here)
             if there is not None and there.loss < here.loss:
                 gain = (here.loss - there.loss) * problem.energy / max(promised, 1e-300)
-                damping *= max(0.2, 1.0 - (2.0 * gain - 1.0) ** 3)
+                damping *= max(0.2, 1.0 - (2.0 * min(gain, 2.0) - 1.0) ** 3)
                 growth = 2.0
                 break
             there, stretch, damping, growth = None, 1.0, damping * growth, growth * 2.0
+            if damping > FARTHEST:
+                break
         path.damping = damping
         if there is None:
             break
@@ -210,6 +213,8 @@ def _iterate(
         if not (curvature > 0.0 and math.isfinite(curvature)):
             break
         length = size / curvature
+        if length > FARTHEST:  # no curvature that single precision could tell from none
+            break
         step = step + length * direction
         residual = residual - length * image
         size, before = _dot(residual, residual), size

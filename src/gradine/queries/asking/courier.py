@@ -151,6 +151,8 @@ class Courier:
             raise  # of an oracle that is asked by this one: it has tried
         except Exception as failure:
             return failure
+        except SystemExit as left:
+            return RuntimeError(f"it called sys.exit({left.code!r})")
         finally:
             seconds = time.perf_counter() - began
             batch.seconds += seconds

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.inputs import Seed
+from gradine.queries.asking.errors import MisuseError
 from gradine.queries.asking.grids import float_type_of, printed_as
 from gradine.queries.asking.oracle import Oracle
 from gradine.queries.asking.rounding import EPS, rounded_to
@@ -37,6 +38,8 @@ ORDER = 6  # of the differences: the smooth part of them falls with this power o
 POINTS = ORDER + 3
 COARSE = 1e-12  # relative noise that double arithmetic does not make
 RESTLESS = 64.0  # differences of so many eps, asked again, are noise; smaller ones are threads
+RESTLESS_NUMBERS = 500  # that their size is taken from, which is then known to 5%
+SMALLEST, LARGEST = 1e-100, 1e100  # answers that can be squared
 STILL = 0.25  # share of neighbours on the line with equal answers at which it is too short
 UNIFORM = 1.0 / math.sqrt(12.0)  # standard deviation of what rounding to a grid of step 1 does
 
@@ -145,11 +148,22 @@ def _first_look(oracle: Oracle, rng: np.random.Generator) -> tuple[Precision, fl
     shape = (n, TOKENS, oracle.dim)
     X = oracle.center + _token_size(oracle) * rng.uniform(-0.5, 0.5, shape)
     Y, again = oracle.ask(X), oracle.ask(X)
+    largest = float(np.abs(Y).max())
+    if largest > 0.0 and not SMALLEST < largest < LARGEST:
+        raise MisuseError(
+            f"answers are of size {largest:.2g}; expected between {SMALLEST:g} and {LARGEST:g}, "
+            "so that their squares are numbers: ask for multiples of them"
+        )
     found = precision_of(np.concatenate([Y, again]))
     differs = _rms(again - Y) / math.sqrt(2.0)
     typical = found.noise(_rms(Y))
     printed = found.kind in ("decimals", "digits")  # so coarse that the arithmetic is hidden
     if differs > (typical if printed else RESTLESS * typical):
+        # The verdict rests on how much they differ: a few numbers do not say it well enough.
+        squares = [np.mean((again - Y) ** 2)]
+        while len(squares) * Y.size < RESTLESS_NUMBERS:
+            squares.append(np.mean((oracle.ask(X) - oracle.ask(X)) ** 2))
+        differs = math.sqrt(float(np.mean(squares)) / 2.0)
         found = replace(found, kind="noisy", relative=0.0, absolute=differs)
     return replace(found, deterministic=differs == 0.0), _rms(Y)
 

@@ -23,7 +23,7 @@ __all__ = ["Frame"]
 Array = NDArray[np.float64]
 
 UNIT = 0.5  # u: with logits of about a third, heads then have norms of one to two
-NO_BIAS = 1e-8  # share of what the move of the center takes away that is left by rounding
+NO_BIAS = 1e-8  # share that rounding leaves of what the move of the center takes away, or of W
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,11 @@ class Frame:
             return AttentionLayer(theta_x, w_x).canonical()
         beta_move, b_move = self.center @ theta_x, self.center @ w_x
         beta, b = theta[:, d] * grow - beta_move, w[:, d] - b_move
-        if self.center.any() and _gone(beta, beta_move) and _gone(b.sum(0), b_move.sum(0)):
+        if self.center.any():
+            gone = _gone(beta, beta_move) and _gone(b.sum(0), b_move.sum(0))
+        else:  # biases were allowed for, and there are none
+            gone = _gone(beta, theta_x) and _gone(b.sum(0), w_x.sum(0))
+        if gone:
             return AttentionLayer(theta_x, w_x).canonical()
         m = len(theta)
         whole = np.zeros((m, d + 1, d + 1))

@@ -22,6 +22,7 @@ from gradine.exact.heads import FitTask, fit_heads, unknowns, without_spare
 from gradine.exact.identify import identify
 from gradine.exact.results import HeadFit, Identified
 from gradine.exact.units import Units
+from gradine.exact.wide import unidentified
 from gradine.exact.workshop import RunPhase
 from gradine.progress import Tell
 from gradine.queries.asking.oracle import Oracle
@@ -71,7 +72,7 @@ def learn_fit(
         detail = f"a fit of the {m} heads that show has {numbers} unknowns, which takes too long"
         raise NotLearned(Status.NOT_REALIZABLE, detail)
     if not _exact(precision, config.exact):
-        return learn_noisy(oracle, heads, m, precision, seed, run, config, seen, tell)
+        return learn_noisy(oracle, heads, heads or m, precision, seed, run, config, seen, tell)
     logit = config.fit_logit if config.exact.rank is None else config.narrow_logit
     questions = Questions(oracle, seen, m, logit, config.least_tokens, config, seed)
     kept, strange = questions.kept(), 0
@@ -82,16 +83,33 @@ def learn_fit(
         strange += found.determined and not found.predicts
         if found.determined and (found.predicts or strange == 2):
             # Twice the same heads, and a sequence they do not predict: the last check will tell.
-            return found.answer(precision, spare_note(heads, found.fit.heads))
+            return found.answer(precision, _notes(heads, found, config))
         if attempt == 1 and precision.kind == "float64" and not found.exact:
             # Twice no exact fit: are the answers less exact than they look?
             precision = probe_precision(oracle, seed=seed)
             if not _exact(precision, config.exact):
-                return learn_noisy(oracle, heads, m, precision, seed, run, config, seen, tell)
+                return learn_noisy(
+                    oracle, heads, heads or m, precision, seed, run, config, seen, tell
+                )
     assert found is not None
-    if found.exact and found.predicts:  # the function is known, and its heads are not
-        return found.answer(precision, "")
+    if found.fit.exact and found.predicts:  # the function is known, and its heads are not
+        return found.answer(precision, "" if found.exact else _more_left(found))
     raise _gave_up(found, heads, seen)
+
+
+def _notes(heads: int | None, found: _Attempt, config: QueryConfig) -> str:
+    rank = config.exact.rank
+    notes = [spare_note(heads, found.fit.heads)]
+    if rank is not None and found.fit.rank is None:
+        notes.append(f"heads of rank {rank} do not explain the answers, and these have full rank")
+    return "; ".join(note for note in notes if note)
+
+
+def _more_left(found: _Attempt) -> str:
+    return (
+        f"{found.fit.heads} heads leave a residual of {found.fit.residual:.2g}, more than rounding "
+        "does: heads that hardly show or hardly differ may be missing"
+    )
 
 
 def _first_heads(heads: int | None, seen: Scouted) -> int:
@@ -176,6 +194,6 @@ class _Attempt:
         self.determined = self.identified is not None and self.identified.determined
 
     def answer(self, precision: Precision, note: str) -> FitAnswer:
-        assert self.identified is not None
         layer = self.frame.layer(self.fit.theta, self.units.w(self.fit.w))
-        return FitAnswer(layer, self.fit, self.identified, None, note, precision)
+        identified = self.identified or unidentified(self.fit)
+        return FitAnswer(layer, self.fit, identified, None, note, precision)

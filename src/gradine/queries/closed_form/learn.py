@@ -27,7 +27,7 @@ from gradine.progress import Tell
 from gradine.queries.asking.oracle import Oracle
 from gradine.queries.asking.precision import Precision
 from gradine.queries.closed_form.around import Around
-from gradine.queries.closed_form.paths import read_values
+from gradine.queries.closed_form.paths import OtherHeads, read_values
 from gradine.queries.closed_form.patterns import design_patterns, read_theta
 from gradine.queries.closed_form.polish import Polished, polish
 from gradine.queries.closed_form.saturated import design_saturated, solve_projections
@@ -95,7 +95,14 @@ def learn_in_closed_form(
     outputs; where tokens must not be long, the ranks of its heads must add up to at most d.
     """
     around = Around(oracle, precision)
-    values: FoundValues = run("values", FoundValues, lambda: _values(around, heads, seed))
+    if around.dim < 2:
+        detail = "tokens have one coordinate, and a path of queries takes two"
+        raise NotLearned(Status.NOT_REALIZABLE, detail)
+    try:
+        values: FoundValues = run("values", FoundValues, lambda: _values(around, heads, seed))
+    except np.linalg.LinAlgError:
+        detail = "what the outputs show does not split into heads; they may be too few"
+        raise NotLearned(Status.NOT_REALIZABLE, detail) from None
     try:
         found: FoundHeads = run("heads", FoundHeads, lambda: _heads(around, values, seed))
     except np.linalg.LinAlgError:  # what they write is not independent: these are no heads
@@ -132,6 +139,8 @@ def _values(around: Around, heads: int | None, seed: int) -> FoundValues:
         try:
             w, ranks, _ = read_values(around, total, bias, heads, rng)
             note = ""
+        except OtherHeads:
+            raise
         except NotLearned as stopped:
             note = stopped.detail
     if w is None:

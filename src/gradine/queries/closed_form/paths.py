@@ -24,7 +24,7 @@ from gradine.queries.closed_form.around import Around
 from gradine.queries.closed_form.separate import split_by_spaces
 from gradine.status import NotLearned, Status
 
-__all__ = ["Values", "read_values"]
+__all__ = ["OtherHeads", "Values", "read_values"]
 
 Array = NDArray[np.float64]
 
@@ -40,6 +40,10 @@ UNSURE = 0.05  # by which jumps may miss that they add up to what single tokens 
 MATCHED = 0.05  # share of a jump that may be left when jumps should add up
 BATCH = 8  # directions at a time, until the heads are seen to be narrow
 SPARE, ROUGH_SPARE = 1.2, 3.0  # directions for each rank, of answers as they are and of rough ones
+
+
+class OtherHeads(NotLearned):
+    """The number of heads is known, and another one than was asked for."""
 
 
 class Values(NamedTuple):
@@ -59,7 +63,7 @@ def read_values(
     base = paths.count(first)
     if heads is not None and heads != len(base):
         detail = f"{len(base)} heads are seen to look elsewhere on the way; {heads} were asked for"
-        raise NotLearned(Status.NOT_REALIZABLE, detail)
+        raise OtherHeads(Status.NOT_REALIZABLE, detail)
     spare = ROUGH_SPARE if around.rough else SPARE
     rows: list[Array] = []  # of each direction, z W_h of all heads
     while len(rows) < d:

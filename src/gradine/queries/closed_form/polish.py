@@ -35,8 +35,10 @@ LOGIT = 2.0  # spread of the logits, in the median head
 ROWS = 2.0  # times what a fit of narrow heads takes without noise
 KEPT = 256  # sequences that take no part
 WEAKEST = 1e-4  # output directions of less variance, of the largest, are not made equal to others
-QUICK = FinishConfig(last_products=(20, 60), patience=1, fresh=KEPT)
-LAST = FinishConfig(last_steps=6, last_products=(60, 60), last_damping=1e-4, patience=1, fresh=KEPT)
+QUICK = FinishConfig(last_products=(20, 60), last_patience=1, fresh=KEPT)
+LAST = FinishConfig(
+    last_steps=6, last_products=(60, 60), last_damping=1e-4, last_patience=1, fresh=KEPT
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,6 +31,7 @@ Array = NDArray[np.float64]
 MOST_LEVELS = 6
 PILOT_PAIRS, PILOT_LENGTHS = 48, 16
 SPREAD = 0.7  # of the logarithms of the tokens' lengths: C must differ between sequences
+LONGEST = 1e8  # in units of a Gaussian token: attention that does not show by then is none
 CURVED = 0.5  # share of the answers that is bent: longer tokens would say nothing more
 
 
@@ -63,7 +64,7 @@ def choose_steps(around: Around, bias: Array, rng: np.random.Generator) -> Steps
     level more changes, and what rounding makes of it, is the error of the choice.
     """
     Z = _tokens(min(PILOT_PAIRS, around.dim), around.dim, rng)
-    longest = around.room / math.exp(SPREAD)
+    longest = min(around.room, LONGEST * math.sqrt(around.dim)) / math.exp(SPREAD)
     length = min(1.0, longest)
     odd, noise = _odd(around, Z, bias, length)
     while length < longest:  # until answers are bent, or tokens may not be longer

@@ -78,6 +78,8 @@ def scatter(pairs: Pairs, linear: Linear, heads: int | None, seed: int) -> Scatt
                 return Scattered(theta, values, offset, m, residual, starts, pairs.used, seconds)
     words = f"{tried[0]}" if len(tried) == 1 else f"1 to {tried[-1]}"
     detail = f"no start with {words} heads explains the answers; {starts} were tried"
+    if starts == 0:
+        detail = f"the published number of queries is too few for a fit of {words} heads"
     raise NotLearned(Status.NOT_REALIZABLE, detail)
 
 
