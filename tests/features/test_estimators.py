@@ -19,7 +19,6 @@ SMALL = RandomFeatureAttention(n_heads=30, random_state=0)
         FlatTokens(SMALL),
         FlatTokens(RandomFeatureAttention(n_heads=30, activation="softmax", random_state=0)),
         FlatTokens(RandomFeatureMLP(n_neurons=100, random_state=0)),
-        SMALL,
     ]
 )
 def test_conventions_of_scikit_learn(estimator, check):

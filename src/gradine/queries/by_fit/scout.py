@@ -112,7 +112,7 @@ def scout(oracle: Oracle, precision: Precision, seed: int) -> Scouted:
         heads=max(look.heads, 1),
         sure=1 <= look.heads < min(few, most),
         values=look.values / largest_value,
-        floor=float(look.floor / largest_value),
+        floor=float(look.floor) / largest_value,
         logit=float(look.logit / size**2),
         constant=look.biased or bool(oracle.center.any()),
         out_dim=alone.shape[1],
