@@ -30,7 +30,11 @@ from gradine.queries.closed_form.around import Around
 from gradine.queries.closed_form.paths import OtherHeads, read_values
 from gradine.queries.closed_form.patterns import design_patterns, read_theta
 from gradine.queries.closed_form.polish import Polished, polish
-from gradine.queries.closed_form.saturated import design_saturated, solve_projections
+from gradine.queries.closed_form.saturated import (
+    SaturatedDesign,
+    design_saturated,
+    solve_projections,
+)
 from gradine.queries.closed_form.separate import FORMS, separate, split_by_spaces
 from gradine.queries.closed_form.symmetric import choose_steps, measure_forms
 from gradine.status import NotLearned, Status
@@ -76,10 +80,6 @@ class FoundHeads:
     logit_noise: Array  #: standard deviation of a logit that was read, by head
     seconds: float
 
-    def settled(self, error: float) -> bool:
-        """Whether W is known to less than that, relative, by saturated rows."""
-        return len(self.residuals) > 0 and bool(self.residuals[-1] < error)
-
 
 def learn_in_closed_form(
     oracle: Oracle,
@@ -103,8 +103,11 @@ def learn_in_closed_form(
     except np.linalg.LinAlgError:
         detail = "what the outputs show does not split into heads; they may be too few"
         raise NotLearned(Status.NOT_REALIZABLE, detail) from None
+    saturated: list[SaturatedDesign] = []
     try:
-        found: FoundHeads = run("heads", FoundHeads, lambda: _heads(around, values, seed))
+        found: FoundHeads = run(
+            "heads", FoundHeads, lambda: _heads(around, values, seed, saturated)
+        )
     except np.linalg.LinAlgError:  # what they write is not independent: these are no heads
         detail = f"the outputs do not split into those of {len(values.w)} heads"
         raise NotLearned(Status.NOT_REALIZABLE, detail) from None
@@ -116,8 +119,11 @@ def learn_in_closed_form(
             "polish", Polished, lambda: polish(around, theta, w, ranks, rng, tell)
         )
         theta = fitted.theta
-        # Long tokens may have shown W better than short ones can.
-        if not found.settled(fitted.noise):
+        # Long tokens may show W better than short ones can, now that it is known who looks where.
+        better, residual = solve_projections(saturated, theta, w, bias)
+        if saturated and residual < fitted.noise:
+            w = _truncated(better, residual, values.ranks)[0]
+        else:
             w, bias = fitted.w, fitted.bias
     unbiased = not bias.any() and _without_bias(theta)
     return around.layer(theta, w, bias, unbiased)
@@ -168,7 +174,10 @@ def _by_symmetric_sequences(
     return split_by_spaces(total, spaces), [len(space) for space in spaces]
 
 
-def _heads(around: Around, values: FoundValues, seed: int) -> FoundHeads:
+def _heads(
+    around: Around, values: FoundValues, seed: int, saturated: list[SaturatedDesign]
+) -> FoundHeads:
+    """Theta, and W better than it was; rows that were asked for that are left in ``saturated``."""
     began = time.perf_counter()
     rng = np.random.default_rng([seed, 2])
     w, bias, ranks = values.w, values.bias, values.ranks
@@ -178,7 +187,7 @@ def _heads(around: Around, values: FoundValues, seed: int) -> FoundHeads:
     if seen.residual > UNEXPLAINED:
         detail = f"{len(w)} heads leave {seen.residual:.2g} of the answers"
         raise NotLearned(Status.NOT_REALIZABLE, detail)
-    saturated = design_saturated(around, seen.theta, bias, rng)
+    saturated += design_saturated(around, seen.theta, bias, rng)
     changes, residuals = [], []
     for _ in range(MOST_PASSES if saturated else 0):
         better, residual = solve_projections(saturated, seen.theta, w, bias)
