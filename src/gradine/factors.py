@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Factors", "balanced_factors", "finite_array"]
+__all__ = ["Factors", "balanced_factors", "finite_array", "nearest_halves"]
 
 Array = NDArray[np.float64]
 
@@ -148,7 +148,15 @@ def _balanced_halves(
             f"head {head} has {name} of rank {ranks[head]}; expected at most {rank}, "
             f"which leaves out {lost[head, rank]:.2g} of it (tolerance {tolerance:.2g})"
         )
-    rank = min(rank, singular.shape[1])
+    return _halves(left, singular, right, rank)
+
+
+def nearest_halves(matrices: Array, rank: int) -> tuple[Array, Array]:
+    """The nearest (m, a, r) times (m, r, b), singular values shared out evenly."""
+    return _halves(*np.linalg.svd(matrices, full_matrices=False), rank)
+
+
+def _halves(left: Array, singular: Array, right: Array, rank: int) -> tuple[Array, Array]:
     root = np.sqrt(singular[:, :rank])
     return left[:, :, :rank] * root[:, None, :], root[:, :, None] * right[:, :rank]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from abc import ABC, abstractmethod
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from gradine import kernels
 from gradine.features.maps import SPREAD, Activation, AttentionMap, FeatureMap, Mean, NeuronMap
 from gradine.features.ridge import Design, Ridge, RidgeConfig, best_alpha, fit_ridge, fit_within
+from gradine.queries.asking.config import whole_number
 
 __all__ = ["FlatTokens", "RandomFeatureAttention", "RandomFeatureMLP"]
 
@@ -24,7 +26,7 @@ RELATIVE_ALPHAS = 10.0 ** np.arange(-8.0, 2.5, 0.5)
 ROWS_FOR_SIZE = 200  # examples that this norm is taken from
 
 
-class _RandomFeatureRegressor(RegressorMixin, BaseEstimator):
+class _RandomFeatureRegressor(RegressorMixin, BaseEstimator, ABC):
     """What both have in common: features are drawn, and their coefficients fitted."""
 
     alpha: float | Literal["cv"]
@@ -65,8 +67,9 @@ class _RandomFeatureRegressor(RegressorMixin, BaseEstimator):
         outputs = Design(self.map_, X, config, centered=False).times(coefficients)
         return outputs.reshape(len(X), *self.coef_.shape[1:]) + self.intercept_
 
+    @abstractmethod
     def _draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> FeatureMap:
-        raise NotImplementedError
+        """The features, for sequences of this many tokens and coordinates."""
 
     def _check(self) -> None:
         if self.alpha != "cv":
@@ -151,7 +154,7 @@ class RandomFeatureAttention(_RandomFeatureRegressor):
 
     def _check(self) -> None:
         super()._check()
-        _whole("n_heads", self.n_heads)
+        whole_number("n_heads", self.n_heads, 1)
         _number("scale", self.scale, 0.0)
         _one_of("mean", self.mean, ("zero", "identity"))
         _one_of("activation", self.activation, ("relu", "softmax"))
@@ -190,7 +193,7 @@ class RandomFeatureMLP(_RandomFeatureRegressor):
 
     def _check(self) -> None:
         super()._check()
-        _whole("n_neurons", self.n_neurons)
+        whole_number("n_neurons", self.n_neurons, 1)
         _number("scale", self.scale, 0.0)
 
 
@@ -218,7 +221,7 @@ class FlatTokens(RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> FlatTokens:
         """Fit the estimator to rows (n, L), L a multiple of ``token_dim``."""
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
-        _whole("token_dim", self.token_dim)
+        whole_number("token_dim", self.token_dim, 1)
         if X.shape[1] % self.token_dim:
             raise ValueError(
                 f"X has rows of {X.shape[1]} numbers; expected a multiple of "
@@ -277,11 +280,6 @@ def _number(name: str, value: Any, least: float) -> None:
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not real or not least <= float(value) < np.inf:
         raise ValueError(f"{name} is {value!r}; expected a finite number of at least {least:g}")
-
-
-def _whole(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-        raise ValueError(f"{name} is {value!r}; expected a whole number of at least 1")
 
 
 def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from gradine.exact.deflate import DeflateConfig, fitted_layer, rows_needed
 from gradine.exact.finish import FinishConfig, finish
+from gradine.factors import nearest_halves
 from gradine.progress import Tell
 from gradine.queries.asking.tokens import gaussian_tokens
 from gradine.queries.closed_form.around import Around, rms
@@ -79,10 +80,10 @@ def polish(
     X = np.concatenate([Z / size, np.ones((*Z.shape[:2], 1))], axis=2)
     Y, noise = Y / unit, around.noise(Y) / unit
     units = np.append(np.full(d, size), 1.0)[:, None] * size  # queries have a constant, keys none
-    U, K = _factors(units * theta, ranks[0])
-    V, O = _factors(size / unit * w, ranks[1])  # noqa: E741
+    U, K = nearest_halves(units * theta, ranks[0])
+    V, O = nearest_halves(size / unit * w, ranks[1])  # noqa: E741
     whiten, restore, floor = _whitening(Y[:least], noise)
-    heads = Heads(U, K, V, O.swapaxes(1, 2) @ whiten)
+    heads = Heads(U, K.swapaxes(1, 2), V, O @ whiten)
     first = finish(X, Y @ whiten, d, heads, n, replace(QUICK, least_misfit=3.0 * floor), tell)
     heads = Heads(*first.heads[:3], first.heads.O @ restore)
     # Rounding makes less noise than its worst case: a fit ends where it gains no more.
@@ -98,13 +99,6 @@ def polish(
         rows=n * TOKENS,
         seconds=time.perf_counter() - began,
     )
-
-
-def _factors(matrices: Array, rank: int) -> tuple[Array, Array]:
-    """A (m, a, r) and B (m, b, r) with A B^T the nearest of that rank."""
-    U, values, V = np.linalg.svd(matrices, full_matrices=False)
-    roots = np.sqrt(values[:, None, :rank])
-    return U[:, :, :rank] * roots, V[:, :rank].swapaxes(1, 2) * roots
 
 
 def _whitening(Y: Array, noise: float) -> tuple[Array, Array, float]:
