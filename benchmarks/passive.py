@@ -28,6 +28,8 @@ from benchmarks.store import Store
 from benchmarks.student import Shape
 from benchmarks.text import markdown, seconds, short
 from gradine.exact.config import ExactConfig
+from gradine.exact.deflate import DeflateConfig
+from gradine.exact.finish import FinishConfig
 
 __all__ = ["main"]
 
@@ -37,6 +39,7 @@ HERE = Path(__file__).parent
 MEASURED_BY = ("passive.py", "minibatch.py", "clock.py", "student.py", "sentences.py", "minilm.py")
 SEQ_LEN, HEADS, RANK = 8, 12, 32
 EXAMPLES, FRESH = 8600, 400
+ENOUGH = 1e-12  # squared residual at which our learner stops: students are given as long
 PEERS = {"Adam": train_adam, "L-BFGS": train_lbfgs}
 
 
@@ -91,9 +94,8 @@ def _error(layer: gradine.AttentionLayer, X: Array, Y: Array) -> float:
 
 def _ours(layer: int, text: bool) -> dict[str, Any]:
     truth, X, Y = examples(layer, text)
-    config = gradine.LearnConfig(
-        validation_examples=200, certify_examples=400, exact=ExactConfig(rank=RANK)
-    )
+    exact = ExactConfig(rank=RANK, deflate=DeflateConfig(finish=FinishConfig(least_misfit=ENOUGH)))
+    config = gradine.LearnConfig(validation_examples=200, certify_examples=400, exact=exact)
     began, wall = clock(), time.perf_counter()
     fit = gradine.learn(
         X[:EXAMPLES], Y[:EXAMPLES], heads=HEADS, method="exact", seed=0, config=config

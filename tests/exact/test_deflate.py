@@ -102,16 +102,16 @@ def test_a_sharp_head_is_given_the_rows_that_it_takes(watched):
         assert errors.argmax() == 0 and errors[0] > 0.1
 
 
-def test_a_sharp_head_is_fitted_alone_where_it_lags_behind():
-    layer = narrow_layer(4, 32, 4, seed=0)
+def test_a_sharp_head_is_fitted_to_its_attention():
+    layer = narrow_layer(4, 32, 8, seed=0)
     layer = gradine.AttentionLayer(layer.theta * np.array([1, 1, 1, 6.0])[:, None, None], layer.w)
-    X, parts = tokens(1200, 6, 32, 2), factors_of(layer, 4)
+    X, parts = tokens(1200, 6, 32, 2), factors_of(layer, 8)
     start = parts._replace(U=parts.U * np.array([1, 1, 1, 0.5])[:, None, None], K=1.1 * parts.K)
     left = {}
-    for steps in (0, 3):
-        config = FinishConfig(last_steps=6, alone_steps=steps)
+    for steps in (0, 10):
+        config = FinishConfig(last_steps=5, attention_steps=steps)
         left[steps] = finish(X, layer(X), 32, start, 900, config).misfits[-1]
-    assert left[3] < 1e-3 * left[0] and left[3] < 1e-14
+    assert left[10] < 1e-3 * left[0] and left[10] < 1e-11
 
 
 @pytest.mark.parametrize("free", [False, True])

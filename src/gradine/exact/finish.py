@@ -9,8 +9,9 @@ few rows gives it a wrong Theta_i that explains all of them. So the misfit of se
 part is watched, and more take part while it is the larger one.
 
 For the same reason such a head lags behind: what it leaves is nearly all of the residual, and a
-step that serves all heads says little about it. Between the steps it is fitted alone, to what the
-others leave in the outputs that it writes to, at a fraction of the cost.
+step that serves all heads says little about it. What the others leave in the outputs that a head
+writes to shows its attention. Where that is not what its Theta_i gives, it is fitted to it between
+the steps (`gradine.solvers.logistic`), at a fraction of the cost.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.progress import Tell
+from gradine.solvers.logistic import ReadOff, fit_attention, read_attention
 from gradine.solvers.narrow import (
     Heads,
     NarrowEvaluation,
     NarrowProblem,
-    attention_shown,
     balanced,
     gauss_newton_step,
 )
@@ -39,7 +40,6 @@ Array = NDArray[np.float64]
 SHORTER = (1.0, 0.5, 0.25)  # shares of a step that are tried
 ROUGH_FLOOR = 1e-9  # misfit that single precision still sees
 REFUSED = 4  # steps in a row that lead nowhere, before it ends
-ALONE_ACCURACY = 0.02  # of a solution for one head
 GOOD, POOR = 0.85, 0.3  # what a step brought, of what it promised
 
 
@@ -55,12 +55,12 @@ class FinishConfig:
     last_damping: float = 0.01
     #: Steps in a row that bring next to nothing, before it ends.
     last_patience: int = 4
-    #: A head lags if its attention varies by less than this share of the median head's; it is then
-    #: fitted alone for so many steps, while steps for all heads explain less than this share.
-    lagging: float = 0.5
-    alone_steps: int = 3
-    alone_products: int = 60
-    alone_until: float = 0.9
+    #: A head is fitted to its own attention where the squared error of that is larger than what
+    #: the other heads leave open by this factor, above the misfit and below it; steps of one such
+    #: fit, and products in a step.
+    unexplained: tuple[float, float] = (3.0, 1.6)
+    attention_steps: int = 10
+    attention_products: int = 60
     #: Twice the rows take part where fresh ones have a misfit that is larger by this factor.
     overfit: float = 3.0
     #: Sequences that are kept for this.
@@ -88,17 +88,10 @@ class _Rows:
         self.exact = NarrowProblem(X, Y, dim, free=False)
         self.rough = NarrowProblem(X.astype(np.float32), Y.astype(np.float32), dim, free=False)
 
-    def with_outputs(self, targets: Array) -> _Rows:
-        """The same examples with other outputs."""
-        problem = self.exact
-        X = np.asarray(problem.X, np.float64)
-        return _Rows(X, targets.reshape(problem.n, problem.k, -1), problem.dim, problem.n)
-
 
 class _Step(NamedTuple):
     there: NarrowEvaluation | None  #: None: no part of the step led to anything better
     gain: float  #: what the whole step brought of what it promised
-    explained: float  #: share of the squared residual that it promised to take away
 
 
 def _step(
@@ -111,7 +104,7 @@ def _step(
     step, promised = gauss_newton_step(rows.rough, rough, damping, products, accuracy)
     promised *= size**2
     there, gain = _along(rows.exact, at, step, size, promised)
-    return _Step(there, gain, promised / at.misfit)
+    return _Step(there, gain)
 
 
 def finish(
@@ -148,17 +141,17 @@ def finish(
         step = _step(rows, at, damping, products, accuracy)
         # Where the linear model holds, what is left is a linear problem: solve that well.
         linear = abs(step.gain - 1.0) < 0.1 and at.misfit < config.linear_misfit
-        products = min(2 * products, most) if linear else fewest
         damping *= 0.2 if linear else _change(step.gain)
+        spent = 0
         if step.there is None:  # the damping was too small
             damping, refused = 4.0 * damping, refused + 1
         else:
             before, at, refused = at.misfit, step.there, 0
-            if step.explained < config.alone_until:
-                for i in _lagging(at, config):
-                    at, spent = _alone(rows, at, i, config)
-                    done += spent
+            at, spent = _attention_fitted(rows.exact, at, config)
+            done += spent
             idle = idle + 1 if at.misfit > 0.98 * before else 0
+        # While a head is fitted to its attention, that is the cheaper way.
+        products = min(2 * products, most) if linear and not spent else fewest
         misfits.append(at.misfit)
         if tell is not None:
             tell(math.sqrt(at.misfit), lambda at=at: at.heads.theta)
@@ -170,34 +163,44 @@ def _change(gain: float) -> float:
     return 0.5 if gain > GOOD else 1.0 if gain > POOR else 2.0
 
 
-def _lagging(at: NarrowEvaluation, config: FinishConfig) -> list[int]:
-    """Heads whose attention hardly varies with Theta_i, the sharpest first."""
-    shown = attention_shown(at.weights)
-    order = np.argsort(shown, kind="stable")
-    return [int(i) for i in order if shown[i] < config.lagging * np.median(shown)]
+def _attention_shown(problem: NarrowProblem, at: NarrowEvaluation, i: int) -> ReadOff | None:
+    """The attention of head i, by what the others leave in the outputs that it writes to."""
+    own, rank = at.heads.O[i], at.heads.O.shape[1]
+    space = np.linalg.qr(own.T)[0]
+    outputs = (at.residual + at.hidden[:, i * rank : (i + 1) * rank] @ own) @ space
+    return read_attention(
+        outputs.reshape(problem.n, problem.k, -1), at.values[:, i] @ (own @ space)
+    )
 
 
-def _alone(
-    rows: _Rows, at: NarrowEvaluation, i: int, config: FinishConfig
+def _attention_fitted(
+    problem: NarrowProblem, at: NarrowEvaluation, config: FinishConfig
 ) -> tuple[NarrowEvaluation, int]:
-    """A few steps for one head, and the products that they took."""
-    head = Heads(*(part[i : i + 1] for part in at.heads))
-    rank = head.O.shape[1]
-    space = np.linalg.qr(head.O[0].T)[0]  # what it writes to
-    own = at.hidden[:, i * rank : (i + 1) * rank] @ head.O[0]
-    few = rows.with_outputs((at.residual + own) @ space)
-    alone, damping = few.exact.evaluate(head._replace(O=head.O @ space)), config.last_damping
-    for _ in range(config.alone_steps):
-        step = _step(few, alone, damping, config.alone_products, ALONE_ACCURACY)
-        damping *= _change(step.gain) if step.there is not None else 4.0
-        alone = step.there or alone
-    found = alone.heads._replace(O=alone.heads.O @ space.T)
-    parts = []
-    for all_heads, one in zip(at.heads, found, strict=True):
-        parts.append(all_heads.copy())
-        parts[-1][i] = one[0]
-    there = rows.exact.evaluate(Heads(*parts))
-    return (there if there.misfit < at.misfit else at), few.rough.products
+    """Heads whose attention is not what their outputs show, worst first; and products."""
+    worst, least = [], config.unexplained[at.misfit < config.linear_misfit]
+    for i in range(len(at.heads.U)):
+        shown = _attention_shown(problem, at, i)
+        if shown is not None:
+            worst.append((-shown.unexplained(at.weights[:, i]), i))
+    products = 0
+    for unexplained, i in sorted(worst):
+        shown = _attention_shown(problem, at, i)
+        if -unexplained < least or shown is None:
+            break
+        U, K, spent = fit_attention(
+            problem.X,
+            at.heads.U[i],
+            at.heads.K[i],
+            shown,
+            config.attention_steps,
+            config.attention_products,
+        )
+        products += spent
+        factors = at.heads.U.copy(), at.heads.K.copy()
+        factors[0][i], factors[1][i] = U, K
+        there = problem.evaluate(balanced(at.heads._replace(U=factors[0], K=factors[1])))
+        at = there if there.misfit < at.misfit else at
+    return at, products
 
 
 def _along(

@@ -31,7 +31,15 @@ from numpy.typing import NDArray
 
 from gradine.features.maps import FeatureMap
 
-__all__ = ["Design", "Ridge", "RidgeConfig", "best_alpha", "fit_ridge", "fit_within"]
+__all__ = [
+    "Design",
+    "Ridge",
+    "RidgeConfig",
+    "best_alpha",
+    "conjugate_gradients",
+    "fit_ridge",
+    "fit_within",
+]
 
 Array = NDArray[np.float64]
 
@@ -269,7 +277,13 @@ def iterate(
             progress(min(1.0, math.log(max(wrong.max(), 1e-300)) / math.log(config.tolerance)))
         if wrong.max() <= config.tolerance:
             break
-        step, count = _conjugate_gradients(design, left, alpha, precondition)
+        step, count = conjugate_gradients(
+            lambda v: design.curvature(v, np.float32) + np.float32(alpha) * v,
+            left,
+            precondition,
+            ROUGH,
+            config.iterations,
+        )
         C += step
         passes += count + 1
         left = right - design.curvature(C, np.float64) - alpha * C
@@ -294,25 +308,31 @@ def _preconditioner(design: Design, alpha: float) -> Callable[[NDArray], NDArray
     return apply
 
 
-def _conjugate_gradients(
-    design: Design, right: Array, alpha: float, precondition: Callable[[NDArray], NDArray]
-) -> tuple[Array, int]:
-    """A solution as good as single precision allows, for every column on its own."""
+def conjugate_gradients(
+    product: Callable[[NDArray], NDArray],
+    right: NDArray,
+    precondition: Callable[[NDArray], NDArray],
+    accuracy: float,
+    most: int = 200,
+    dtype: type = np.float32,
+) -> tuple[NDArray, int]:
+    """The solution, worked out in one precision, for every column on its own; and how many
+    products it took."""
     size = np.linalg.norm(right, axis=0)
     size = np.where(size > 0.0, size, 1.0)
-    left = (right / size).astype(np.float32)
+    left = (right / size).astype(dtype)
     C = np.zeros_like(left)
     turned = precondition(left)
     direction, inner = turned, np.sum(left * turned, axis=0)
     count = 0
-    while count < design.config.iterations:
+    while count < most:
         count += 1
-        image = design.curvature(direction, np.float32) + np.float32(alpha) * direction
+        image = product(direction)
         curved = np.sum(direction * image, axis=0)
         length = np.where(curved > 0.0, inner / np.where(curved > 0.0, curved, 1.0), 0.0)
         C += length * direction
         left = left - length * image
-        if np.linalg.norm(left, axis=0).max() < ROUGH:
+        if np.linalg.norm(left, axis=0).max() < accuracy:
             break
         turned = precondition(left)
         inner, before = np.sum(left * turned, axis=0), inner

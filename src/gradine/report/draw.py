@@ -11,12 +11,24 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from gradine.files import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FOUND", "GROUND", "OTHER", "THIRD", "number", "panel", "scientific"]
+__all__ = [
+    "FOUND",
+    "GROUND",
+    "OTHER",
+    "THIRD",
+    "number",
+    "panel",
+    "scientific",
+    "write_picture",
+]
 
 # Mid-tones that stand out on white and on near-black alike.
 FOUND = "#1f9d72"  # what belongs to the heads
@@ -26,6 +38,8 @@ THIRD = "#d97b1c"  # a comparison
 # Stand-ins that no figure uses otherwise; in the SVG they become variables of the page.
 INK, FAINT, GROUND = "#010203", "#040506", "#070809"
 VARIABLES = {INK: "var(--ink)", FAINT: "var(--line)", GROUND: "var(--card)"}
+ON_PAPER = {INK: "#1b1f24", FAINT: "#d9dde3"}  # the same in a picture of its own
+COLUMNS = 4  # panels side by side, at most
 
 STYLE = {
     "svg.fonttype": "none",  # text stays text: it can be searched, and read aloud
@@ -61,6 +75,32 @@ def panel(name: str, label: str, draw: Draw, *, height: float = 2.7, rows: int =
         target = io.StringIO()
         figure.savefig(target, format="svg", transparent=True, metadata={"Date": None})
     return _inline(target.getvalue(), name, label)
+
+
+def write_picture(stem: Path, panels: Sequence[Draw], title: str) -> list[Path]:
+    """Panels side by side as a picture of its own, on white: an SVG and a PNG."""
+    from matplotlib import style
+    from matplotlib.figure import Figure
+
+    columns = min(len(panels), COLUMNS)
+    rows = math.ceil(len(panels) / columns)
+    paper = {key: ON_PAPER.get(str(value), value) for key, value in STYLE.items()}
+    written = []
+    with style.context(["default", paper]):
+        figure = Figure(figsize=(max(3.1 * columns, 4.6), 2.7 * rows + 0.3), layout="constrained")
+        figure.suptitle(title, fontsize=10)
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        for ax, draw in zip(axes, panels, strict=False):
+            draw(ax)
+        for ax in axes[len(panels) :]:
+            ax.remove()
+        for kind in ("svg", "png"):
+            data = io.BytesIO()
+            metadata = {"Date": None} if kind == "svg" else {}
+            figure.savefig(data, format=kind, dpi=160, metadata=metadata)
+            written.append(stem.with_suffix(f".{kind}"))
+            write_bytes(written[-1], data.getvalue())
+    return written
 
 
 def _inline(svg: str, name: str, label: str) -> str:

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.kernels import side_by_side, softmax, softmax_derivative
+from gradine.solvers.factored import Parts, damped_solution, dot, gram_of, plus
 
 __all__ = [
     "Heads",
@@ -37,7 +38,6 @@ __all__ = [
 #: float32 or float64: the type of the examples is that of all arithmetic.
 Array = NDArray[np.floating]
 
-RIDGE = 1e-3  # of the factors' Gram matrices in the preconditioner, relative to their mean
 LEAST_SHOWN = 0.1  # attention that hardly varies counts as if it varied by this share of the most
 TINY = 1e-37  # outputs that are all zero explain everything
 LEAST_W = 0.01  # the same for |W_i|^2
@@ -52,11 +52,10 @@ class Heads(NamedTuple):
     O: Array  #: (m, r, o)  # noqa: E741
 
     def plus(self, other: Heads, times: float = 1.0) -> Heads:
-        pairs = zip(self, other, strict=True)
-        return Heads(*(a + np.asarray(times, a.dtype) * b.astype(a.dtype) for a, b in pairs))
+        return Heads(*plus(self, other, times))
 
     def dot(self, other: Heads) -> float:
-        return sum(float(np.vdot(a, b)) for a, b in zip(self, other, strict=True))
+        return dot(self, other)
 
     def astype(self, dtype: type) -> Heads:
         return Heads(*(part.astype(dtype) for part in self))
@@ -207,16 +206,18 @@ class _Metric:
         shown = np.maximum(shown, LEAST_SHOWN * shown.max()) * (size + LEAST_W * size.max())
         self.theta = _column(rows * shown, heads.U.dtype)
         self.w = _column(rows * np.mean(squares, axis=(0, 2)), heads.U.dtype)
-        self.grams = [_gram(p) for p in (heads.K, heads.U, heads.O.swapaxes(1, 2), heads.V)]
+        self.grams = [gram_of(p) for p in (heads.K, heads.U, heads.O.swapaxes(1, 2), heads.V)]
         self.inverses = [np.linalg.inv(gram) for gram in self.grams]
 
-    def apply(self, x: Heads) -> Heads:
+    def apply(self, x: Parts) -> Heads:
+        x = Heads(*x)
         k, u, o, v = self.grams
         return Heads(
             self.theta * (x.U @ k), self.theta * (x.K @ u), self.w * (x.V @ o), self.w * (v @ x.O)
         )
 
-    def solve(self, x: Heads) -> Heads:
+    def solve(self, x: Parts) -> Heads:
+        x = Heads(*x)
         k, u, o, v = self.inverses
         return Heads(x.U @ k / self.theta, x.K @ u / self.theta, x.V @ o / self.w, v @ x.O / self.w)
 
@@ -225,32 +226,21 @@ def _column(values: Array, dtype: np.dtype) -> Array:
     return values.astype(dtype)[:, None, None]
 
 
-def _gram(factor: Array) -> Array:
-    gram = factor.swapaxes(1, 2) @ factor
-    mean = np.trace(gram, axis1=1, axis2=2)[:, None, None] / gram.shape[1]
-    return gram + RIDGE * mean * np.eye(gram.shape[1], dtype=gram.dtype)
-
-
 def gauss_newton_step(
     problem: NarrowProblem, at: NarrowEvaluation, damping: float, products: int, accuracy: float
 ) -> tuple[Heads, float]:
     """The damped step, and the decrease of the misfit that the linear model promises for it."""
     metric = _Metric(problem, at)
-    left = gradient = problem.transposed(at, at.residual)
-    step = Heads(*(0.0 * part for part in gradient))
-    turned = metric.solve(left)
-    direction, size = turned, left.dot(turned)
-    enough = accuracy**2 * size
-    for _ in range(products):
-        if not (size > enough and np.isfinite(size)):
-            break
-        image = problem.transposed(at, problem.product(at, direction))
-        image = image.plus(metric.apply(direction), damping)
-        length = size / direction.dot(image)
-        step, left = step.plus(direction, length), left.plus(image, -length)
-        turned = metric.solve(left)
-        size, before = left.dot(turned), size
-        direction = turned.plus(direction, size / before)
+    gradient = problem.transposed(at, at.residual)
+    solution = damped_solution(
+        lambda x: problem.transposed(at, problem.product(at, Heads(*x))),
+        metric,
+        gradient,
+        damping,
+        products,
+        accuracy,
+    )
+    step, left = (Heads(*parts) for parts in solution)
     # |r|^2 - |r - J s|^2 = g s + (g - H s) s, with H s = g - left - damping M s.
     promised = step.dot(gradient) + step.dot(left) + damping * step.dot(metric.apply(step))
     return step, promised / problem.energy

@@ -1,0 +1,324 @@
+"""Test errors of random-feature attention and of the network beside it, against examples [FGBM23].
+
+For one seed and one model, all targets and all numbers of examples share one matrix of inner
+products of features, K: the first n examples are its leading block. Each block is centered, so that
+there is an intercept, and
+
+    (K + alpha I) c = y
+
+is solved for every target at once and for alphas a decade apart, by conjugate gradients that a
+Cholesky factor for one alpha in three preconditions. The alpha of a target is the best one on
+examples kept for that, and its error is measured on others. Inner products and factors are in
+single precision, which is enough for errors of a thousandth of a target's variance; solutions are
+not, as c is large where alpha is small.
+
+The bridge is a target of another kind: one output coordinate of a planted softmax layer, for the
+first token of a sequence. Beside random features it is learned by `gradine.learn`, from as many
+sequences and all their outputs.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradine.features.maps import AttentionMap, FeatureMap, NeuronMap
+from gradine.features.ridge import conjugate_gradients
+from gradine.features.targets import Target, correlation, gamma_mixture, on_sphere, powers
+from gradine.inputs import plant
+from gradine.layer import AttentionLayer
+from gradine.learn import learn
+
+__all__ = [
+    "FIGURES",
+    "FULL",
+    "MODELS",
+    "QUICK",
+    "Curve",
+    "Part",
+    "Setting",
+    "Unit",
+    "measure",
+    "targets",
+    "units_of",
+]
+
+Array = NDArray[np.floating]
+Part = Literal["targets", "bridge"]
+
+BLOCK_BYTES = 2**28
+#: Of ridge regression, over the mean of the diagonal of K.
+ALPHAS = tuple(10.0**power for power in range(-4, 3))
+SOLVED = 1e-4  # relative residual of a solution
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Sizes of the experiments."""
+
+    dim: int = 16
+    n_keys: int = 16
+    n_heads: int = 1000
+    n_neurons: int = 17_000
+    sizes: tuple[int, ...] = tuple(2**power for power in range(5, 15))
+    seeds: int = 5
+    choosing: int = 1000  #: examples that alpha is chosen on
+    testing: int = 4000  #: examples that errors are measured on
+    bridge_most: int = 2**12  #: examples of the bridge, where learning is done long before
+
+    def sizes_of(self, part: Part) -> tuple[int, ...]:
+        """Numbers of examples that errors are measured for."""
+        return tuple(n for n in self.sizes if part == "targets" or n <= self.bridge_most)
+
+
+FULL = Setting()
+QUICK = Setting(
+    n_heads=100,
+    n_neurons=1700,
+    sizes=tuple(2**power for power in range(5, 11)),
+    seeds=3,
+    choosing=500,
+    testing=1000,
+)
+
+Make = Callable[[int, int], Target]  #: from the dimension and a seed
+
+POWERS = (1, 2, 3, 4)
+CORRELATIONS = (1, 2, 3)
+GAMMAS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+#: Targets by figure, and by name in it.
+FAMILIES: dict[str, dict[str, Make]] = {
+    "powers": {f"p={p}": lambda dim, seed, p=p: powers(p, dim, seed) for p in POWERS},
+    "correlation": {
+        f"p={p}": lambda dim, seed, p=p: correlation(p, dim, seed) for p in CORRELATIONS
+    },
+    "gamma": {f"gamma={g:g}": lambda dim, seed, g=g: gamma_mixture(g, dim, seed) for g in GAMMAS},
+}
+
+FIGURES = (*FAMILIES, "bridge")
+#: What is measured, by the examples that it shares.
+MODELS: dict[Part, tuple[str, ...]] = {
+    "targets": ("RFA", "BRFA", "RFMLP"),
+    "bridge": ("RFA", "BRFA", "softmax RFA", "RFMLP", "learn"),
+}
+BRIDGE = "bridge/output"  # the name of its only target
+BRIDGE_HEADS, BRIDGE_SCALE = 2, 3.0
+
+
+def units_of(figures: Sequence[str], setting: Setting) -> list[tuple[Part, str, int]]:
+    """Part, model and seed of everything that some figures take, seed by seed."""
+    parts: list[Part] = []
+    if set(figures) & set(FAMILIES):
+        parts.append("targets")
+    if "bridge" in figures:
+        parts.append("bridge")
+    seeds = range(setting.seeds)
+    return [(part, model, seed) for seed in seeds for part in parts for model in MODELS[part]]
+
+
+def targets(figures: Sequence[str], dim: int, seed: int) -> dict[str, Target]:
+    """The targets of some figures, by ``figure/name``."""
+    return {
+        f"{figure}/{name}": make(dim, seed)
+        for figure in figures
+        if figure in FAMILIES
+        for name, make in FAMILIES[figure].items()
+    }
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Errors of one model on one target, by the number of examples."""
+
+    errors: list[float]  #: mean squared test error over the target's variance
+    alphas: list[float]  #: that were chosen, over the mean of the diagonal of K
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What one model came to with one seed."""
+
+    part: Part
+    model: str
+    seed: int
+    curves: dict[str, Curve]
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Unit:
+        curves = {name: Curve(**curve) for name, curve in value["curves"].items()}
+        return cls(value["part"], value["model"], value["seed"], curves, value["seconds"])
+
+
+def measure(
+    part: Part,
+    model: str,
+    seed: int,
+    setting: Setting,
+    figures: Sequence[str],
+    progress: Callable[[float], None] | None = None,
+) -> Unit:
+    """Curves of one model; examples are the same for every model of a part and a seed."""
+    began = time.perf_counter()
+    setting = replace(setting, sizes=setting.sizes_of(part))
+    rows = max(setting.sizes) + setting.choosing + setting.testing
+    if part == "targets":
+        wanted = targets(figures, setting.dim, seed)
+        X = on_sphere(rows, setting.n_keys, setting.dim, seed)
+        curves = _curves(model, seed, setting, X, {k: f(X) for k, f in wanted.items()}, progress)
+    else:
+        layer = plant(BRIDGE_HEADS, setting.dim, BRIDGE_SCALE, seed=seed)
+        Z = np.random.default_rng(seed).standard_normal((rows, setting.n_keys, setting.dim))
+        if model == "learn":
+            curves = {BRIDGE: _learned(layer, Z, setting, seed, progress)}
+        else:
+            # The first token attends to itself, too. Random heads are meant for unit tokens.
+            X = np.concatenate([Z[:, :1], Z], axis=1) / math.sqrt(setting.dim)
+            outputs = {BRIDGE: np.asarray(layer(Z))[:, 0, 0]}
+            curves = _curves(model, seed, setting, X, outputs, progress)
+    return Unit(part, model, seed, curves, time.perf_counter() - began)
+
+
+def _learned(
+    layer: AttentionLayer,
+    Z: Array,
+    setting: Setting,
+    seed: int,
+    progress: Callable[[float], None] | None,
+) -> Curve:
+    """The error of the layer that is learned, in the same coordinate; 1 if there is none."""
+    fresh = Z[-setting.testing :]
+    truth, curve = np.asarray(layer(fresh))[:, 0, 0], Curve([], [])
+    for i, n in enumerate(setting.sizes):
+        found = learn(Z[:n], layer(Z[:n]), seed=seed).candidate
+        error = 1.0
+        if found is not None:
+            error = float(np.mean((np.asarray(found(fresh))[:, 0, 0] - truth) ** 2) / truth.var())
+        curve.errors.append(error)
+        curve.alphas.append(0.0)
+        if progress is not None:
+            progress((i + 1) / len(setting.sizes))
+    return curve
+
+
+def _curves(
+    model: str,
+    seed: int,
+    setting: Setting,
+    X: Array,
+    outputs: dict[str, Array],
+    progress: Callable[[float], None] | None,
+) -> dict[str, Curve]:
+    most, Y = max(setting.sizes), np.stack(list(outputs.values()), axis=1)
+    features = _draw(model, setting, X.shape[1], np.random.default_rng([seed, _NUMBERS[model]]))
+    work = _Work(progress, features.n_features, setting)
+    K, beside = _inner_products(features, X.astype(np.float32), most, work)
+    curves = {name: Curve([], []) for name in outputs}
+    for n in setting.sizes:
+        errors, alphas = _best_errors(K[:n, :n], beside[:, :n], Y, most, setting.choosing)
+        for curve, error, alpha in zip(curves.values(), errors, alphas, strict=True):
+            curve.errors.append(float(error))
+            curve.alphas.append(float(alpha))
+        work.done(n**3)
+    return curves
+
+
+_NUMBERS = {"RFA": 0, "BRFA": 1, "RFMLP": 2, "softmax RFA": 3}  # of the random numbers
+
+
+def _draw(model: str, setting: Setting, tokens: int, rng: np.random.Generator) -> FeatureMap:
+    """The random features of a model."""
+    if model == "RFMLP":
+        return NeuronMap.draw(setting.n_neurons, tokens * setting.dim, rng)
+    mean = "identity" if model == "BRFA" else "zero"
+    activation = "softmax" if model == "softmax RFA" else "relu"
+    return AttentionMap.draw(setting.n_heads, setting.dim, mean, activation, rng)
+
+
+class _Work:
+    """Tells which share of the work is done, by rough counts of operations."""
+
+    def __init__(
+        self, progress: Callable[[float], None] | None, features: int, setting: Setting
+    ) -> None:
+        most = max(setting.sizes)
+        rows = most + 2 * (setting.choosing + setting.testing)
+        self.products = most * rows * features
+        self.total = self.products + sum(n**3 for n in setting.sizes)
+        self.so_far, self.progress = 0.0, progress
+
+    def done(self, operations: float) -> None:
+        self.so_far += operations
+        if self.progress is not None:
+            self.progress(min(self.so_far / self.total, 1.0))
+
+
+def _inner_products(features: FeatureMap, X: Array, most: int, work: _Work) -> tuple[Array, Array]:
+    """Of the first ``most`` examples with each other, and of the rest with them."""
+    K = np.zeros((most, most), np.float32)
+    beside = np.zeros((len(X) - most, most), np.float32)
+    group = features.group
+    step = max(1, BLOCK_BYTES // (4 * len(X) * group)) * group
+    for start in range(0, features.n_features, step):
+        stop = min(start + step, features.n_features)
+        block = features.part(start, stop)(X)
+        trained = np.ascontiguousarray(block[:most])
+        K += trained @ trained.T
+        beside += block[most:] @ trained.T
+        work.done(work.products * (stop - start) / features.n_features)
+    return K, beside
+
+
+def _best_errors(
+    K: Array, beside: Array, Y: Array, most: int, choosing: int
+) -> tuple[Array, Array]:
+    """For each target: the test error at the alpha that is best on the examples for choosing."""
+    n, offset = len(K), Y[: len(K)].mean(axis=0)
+    right, held = Y[:n] - offset, Y[most:]
+    K, beside = K.astype(np.float64), beside.astype(np.float64)
+    means = K.mean(axis=0)
+    beside = beside - beside.mean(axis=1, keepdims=True) - means + means.mean()
+    K = K - means - means[:, None] + means.mean()
+    unit = float(np.trace(K)) / n
+    chosen = np.full(Y.shape[1], np.inf)
+    errors, best = np.ones(Y.shape[1]), np.full(Y.shape[1], ALPHAS[-1])
+    for start in range(0, len(ALPHAS), 3):
+        group = ALPHAS[start : start + 3]
+        precondition = _cholesky(K, unit * group[len(group) // 2])
+        for alpha in group:
+            c = conjugate_gradients(
+                lambda v, alpha=alpha: K @ v + alpha * unit * v,
+                right,
+                precondition,
+                SOLVED,
+                dtype=np.float64,
+            )[0]
+            squares = (held - offset - beside @ c) ** 2
+            seen, fresh = squares[:choosing].mean(axis=0), squares[choosing:].mean(axis=0)
+            better = seen < chosen
+            chosen[better], best[better] = seen[better], alpha
+            errors[better] = (fresh / held[choosing:].var(axis=0))[better]
+    return errors, best
+
+
+def _cholesky(K: Array, alpha: float) -> Callable[[Array], Array]:
+    """v to (K + alpha I)^-1 v, or with a larger alpha where rounding asks for it."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    while True:
+        matrix = K.astype(np.float32)
+        matrix.flat[:: len(K) + 1] += np.float32(alpha)
+        try:
+            factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+            return lambda v: cho_solve(factor, v.astype(np.float32), check_finite=False)
+        except np.linalg.LinAlgError:
+            alpha *= math.sqrt(10.0)

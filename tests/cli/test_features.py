@@ -1,0 +1,102 @@
+"""`gradine features`: figures, and how a stopped run goes on."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gradine.features.experiments import Setting
+
+TINY = Setting(4, 3, 20, 100, (16, 64), 2, 50, 100)
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch):
+    monkeypatch.setattr("gradine.cli.features.QUICK", TINY)
+
+
+def units(folder):
+    return sorted(path.name for path in (folder / "units").iterdir())
+
+
+def test_results_and_pictures(cli, tmp_path):
+    answer = cli("features", "--figure", "powers", "--quick", "--out", tmp_path, "--json")
+    assert answer.code == 0 and len(answer.out.splitlines()) == 1
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert json.loads(answer.out) == results | {"out": str(tmp_path)}
+    assert set(results["figures"]["powers"]["p=2"]["models"]) == {"RFA", "BRFA", "RFMLP"}
+    assert (tmp_path / "powers.svg").exists() and (tmp_path / "powers.png").exists()
+    assert len(units(tmp_path)) == 6 and "6/6" in answer.err
+
+
+def test_a_summary_for_people(cli, tmp_path):
+    answer = cli("features", "--figure", "bridge", "--quick", "--out", tmp_path)
+    assert answer.code == 0 and "n = 64" in answer.out and "softmax RFA" in answer.out
+
+
+def test_a_stopped_run_continues_seed_by_seed(cli, tmp_path, monkeypatch):
+    from gradine.cli import features
+
+    real, calls = features.measure, []
+
+    def stopped(part, model, seed, *rest):
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        calls.append((model, seed))
+        return real(part, model, seed, *rest)
+
+    monkeypatch.setattr(features, "measure", stopped)
+    run = ("features", "--figure", "correlation", "--quick", "--out", tmp_path / "run")
+    answer = cli(*run)
+    assert answer.code == 130 and answer.err.endswith("stopped; continue with --resume\n")
+    assert len(units(tmp_path / "run")) == 4 and not (tmp_path / "run" / "results.json").exists()
+    monkeypatch.setattr(features, "measure", real)
+    answer = cli(*run)
+    assert answer.code == 2 and "--resume" in answer.err and len(answer.err.splitlines()) == 1
+    answer = cli(*run, "--resume")
+    assert answer.code == 0 and answer.err.count("recalled") == 4
+    whole = cli(*run[:-1], tmp_path / "whole")
+    assert whole.code == 0
+    both = [json.loads((tmp_path / name / "results.json").read_text()) for name in ("run", "whole")]
+    assert both[0]["figures"] == both[1]["figures"]
+
+
+def test_another_figure_is_measured_beside(cli, tmp_path):
+    assert cli("features", "--figure", "powers", "--quick", "--out", tmp_path).code == 0
+    answer = cli("features", "--figure", "gamma", "--quick", "--out", tmp_path, "--resume")
+    assert answer.code == 0 and "recalled" not in answer.err
+    assert (tmp_path / "gamma.png").exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"setting": {}, "unit": {"curves": 1}}'])
+def test_a_damaged_unit_is_named(cli, tmp_path, text):
+    assert cli("features", "--figure", "powers", "--quick", "--out", tmp_path).code == 0
+    (tmp_path / "units" / "targets-RFA-0.json").write_text(text)
+    answer = cli("features", "--figure", "powers", "--quick", "--out", tmp_path, "--resume")
+    assert answer.code == 2 and "targets-RFA-0.json: damaged" in answer.err.splitlines()[-1]
+
+
+def test_other_sizes_are_refused(cli, tmp_path, monkeypatch):
+    assert cli("features", "--figure", "powers", "--quick", "--out", tmp_path).code == 0
+    other = Setting(4, 3, 20, 100, (16, 32), 2, 50, 100)
+    monkeypatch.setattr("gradine.cli.features.QUICK", other)
+    answer = cli("features", "--figure", "powers", "--quick", "--out", tmp_path, "--resume")
+    assert answer.code == 2 and "other sizes" in answer.err
+    answer = cli("features", "--figure", "powers", "--quick", "--out", tmp_path, "--overwrite")
+    assert answer.code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--figure", "roots", "--out", "x"), "roots"),
+        (("--figure", "powers"), "--out"),
+        (("--resume", "--overwrite", "--quick", "--out", "x"), "--overwrite"),
+    ],
+)
+def test_bad_input_is_one_line(cli, tmp_path, monkeypatch, arguments, named):
+    monkeypatch.chdir(tmp_path)
+    answer = cli("features", *arguments)
+    assert answer.code == 2 and named in answer.err and len(answer.err.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
