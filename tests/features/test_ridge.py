@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from gradine.features.ridge import Design, RidgeConfig, best_alpha, fit_ridge, f
 
 #: Small blocks, so that there are several; the second never forms a Gram matrix.
 DENSE = RidgeConfig(block_bytes=20_000)
-ITERATIVE = RidgeConfig(block_bytes=20_000, dense=1, spectral=1, sample=60)
+ITERATIVE = RidgeConfig(block_bytes=20_000, dense=1, spectral=1, sample=(60, 60))
 
 
 def problem(n, heads, offset=0.0, seed=0):
@@ -78,6 +80,18 @@ def test_a_bound_on_the_norm_is_kept_and_used():
     assert left[0] < left[1]
 
 
+def test_features_are_kept_where_that_is_allowed():
+    features, X, Y = problem(300, 20)
+    answers = []
+    for allowed in (10_000, 2**20):
+        config = replace(ITERATIVE, kept_bytes=allowed)
+        design = Design(features, X, config, True)
+        answers.append(fit_ridge(design, Y, 0.1).coefficients)
+        assert design.keep() == (allowed > 10_000)
+        assert design.sample.rows.nbytes <= allowed
+    np.testing.assert_allclose(*answers, atol=1e-7 * np.abs(answers[0]).max())
+
+
 def test_features_are_never_all_in_memory():
     features, X, Y = problem(300, 20)
     sizes = []
@@ -95,6 +109,6 @@ def test_features_are_never_all_in_memory():
             return found
 
     for n in (300, 60):
-        for config in (DENSE, RidgeConfig(block_bytes=20_000, dense=1, sample=10)):
+        for config in (DENSE, replace(ITERATIVE, kept_bytes=20_000)):
             fit_ridge(Design(Watched(features), X[:n], config, True), Y[:n], 0.1)
     assert max(sizes) <= 20_000 and len(sizes) > 20

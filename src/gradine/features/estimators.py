@@ -44,8 +44,7 @@ class _RandomFeatureRegressor(RegressorMixin, BaseEstimator, ABC):
         self.n_tokens_, self.n_features_in_ = X.shape[1:]
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         self.map_ = self._draw(X.shape[1:], np.random.default_rng(seed))
-        config = RidgeConfig(block_bytes=max(int(self.memory * 2**20), 1))
-        design = Design(self.map_, X, config, self.fit_intercept)
+        design = Design(self.map_, X, self._config(), self.fit_intercept)
         found, self.gcv_ = self._solve(design, y)
         self.coef_, self.intercept_, self.alpha_ = found.coefficients, found.intercept, found.alpha
         self.solver_, self.n_iter_ = found.method, found.iterations
@@ -62,10 +61,13 @@ class _RandomFeatureRegressor(RegressorMixin, BaseEstimator, ABC):
                 f"X has {X.shape[1]} tokens of {X.shape[2]} coordinates; {type(self).__name__} was "
                 f"fitted to {self.n_tokens_} tokens of {self.n_features_in_}"
             )
-        config = RidgeConfig(block_bytes=max(int(self.memory * 2**20), 1))
         coefficients = self.coef_.reshape(self.map_.n_features, -1)
-        outputs = Design(self.map_, X, config, centered=False).times(coefficients)
+        outputs = Design(self.map_, X, self._config(), centered=False).times(coefficients)
         return outputs.reshape(len(X), *self.coef_.shape[1:]) + self.intercept_
+
+    def _config(self) -> RidgeConfig:
+        allowed = max(int(self.memory * 2**20), 1)
+        return RidgeConfig(block_bytes=min(allowed, RidgeConfig.block_bytes), kept_bytes=allowed)
 
     @abstractmethod
     def _draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> FeatureMap:
@@ -111,7 +113,8 @@ class RandomFeatureAttention(_RandomFeatureRegressor):
 
     Values minimise the squared error plus ``alpha`` times their squared norm; ``alpha="cv"`` is
     chosen by generalised cross validation, and ``max_norm`` bounds the norm instead, as the theory
-    does. Features are made in blocks of ``memory`` MiB, never all at once.
+    does. Features take at most ``memory`` MiB: they are made in blocks, and again in every pass
+    over the examples where they do not fit.
 
     >>> import numpy as np
     >>> from gradine import RandomFeatureAttention
@@ -132,7 +135,7 @@ class RandomFeatureAttention(_RandomFeatureRegressor):
         scale: float = SPREAD,
         max_norm: float | None = None,
         fit_intercept: bool = True,
-        memory: float = 128.0,
+        memory: float = 2048.0,
         random_state: Any = None,
     ) -> None:
         self.n_heads = n_heads
@@ -177,7 +180,7 @@ class RandomFeatureMLP(_RandomFeatureRegressor):
         scale: float = SPREAD,
         max_norm: float | None = None,
         fit_intercept: bool = True,
-        memory: float = 128.0,
+        memory: float = 2048.0,
         random_state: Any = None,
     ) -> None:
         self.n_neurons = n_neurons

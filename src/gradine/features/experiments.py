@@ -28,7 +28,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.features.maps import AttentionMap, FeatureMap, NeuronMap
+from gradine.features.maps import SPREAD, AttentionMap, FeatureMap, NeuronMap
 from gradine.features.ridge import conjugate_gradients
 from gradine.features.targets import Target, correlation, gamma_mixture, on_sphere, powers
 from gradine.inputs import plant
@@ -71,6 +71,7 @@ class Setting:
     choosing: int = 1000  #: examples that alpha is chosen on
     testing: int = 4000  #: examples that errors are measured on
     bridge_most: int = 2**12  #: examples of the bridge, where learning is done long before
+    scale: float = SPREAD  #: standard deviation of the entries of random matrices
 
     def sizes_of(self, part: Part) -> tuple[int, ...]:
         """Numbers of examples that errors are measured for."""
@@ -238,10 +239,10 @@ _NUMBERS = {"RFA": 0, "BRFA": 1, "RFMLP": 2, "softmax RFA": 3}  # of the random 
 def _draw(model: str, setting: Setting, tokens: int, rng: np.random.Generator) -> FeatureMap:
     """The random features of a model."""
     if model == "RFMLP":
-        return NeuronMap.draw(setting.n_neurons, tokens * setting.dim, rng)
+        return NeuronMap.draw(setting.n_neurons, tokens * setting.dim, rng, setting.scale)
     mean = "identity" if model == "BRFA" else "zero"
     activation = "softmax" if model == "softmax RFA" else "relu"
-    return AttentionMap.draw(setting.n_heads, setting.dim, mean, activation, rng)
+    return AttentionMap.draw(setting.n_heads, setting.dim, mean, activation, rng, setting.scale)
 
 
 class _Work:

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,7 @@ Array = NDArray[np.float64]
 
 BISECTIONS = 200
 PROBES = 8  # random vectors that a trace is estimated by
-ROUGH = 1e-4  # what one solve in single precision leaves, before it is corrected for
+ROUGH = 2e-5  # what one solve in single precision leaves, before it is corrected for
 
 #: Called with the share of the work that is done.
 Progress = Callable[[float], None]
@@ -55,14 +56,16 @@ Progress = Callable[[float], None]
 class RidgeConfig:
     """Settings of the solver."""
 
-    #: Bytes of features that are held at once.
+    #: Bytes of features that are made at once.
     block_bytes: int = 2**27
+    #: Bytes up to which features in single precision are kept from one pass to the next.
+    kept_bytes: int = 2**31
     #: The smaller of n and p up to which a Gram matrix is formed in double precision.
     dense: int = 5000
     #: The same for eigenvalues, which take twenty times as long as one solution.
     spectral: int = 10_000
-    #: Examples in the preconditioner.
-    sample: int = 3000
+    #: Examples in the preconditioner: few if features are kept and a pass takes little.
+    sample: tuple[int, int] = (4500, 10_000)
     #: Relative size of the gradient at which conjugate gradients are done.
     tolerance: float = 1e-9
     #: Iterations of one solve in single precision, and such solves.
@@ -88,11 +91,25 @@ class Design:
         self.features, self.X, self.config, self.centered = features, X, config, centered
         self.n, self.p = len(X), features.n_features
         self.means = np.zeros(self.p)
+        self._kept: NDArray[np.float32] | None = None
         if centered:
             total = np.zeros(self.p)
             for _, block in self.blocks(np.float64):
                 total += block.sum(axis=0)
             self.means = total / self.n
+
+    @cached_property
+    def sample(self) -> _Sample:
+        return _Sample(self)
+
+    def keep(self) -> bool:
+        """Keep the features in single precision, where that is allowed."""
+        if self._kept is None and 4 * self.n * self.p <= self.config.kept_bytes:
+            kept = np.empty((self.n, self.p), np.float32)
+            for part, block in self.blocks(np.float32):
+                kept[part] = block
+            self._kept = kept
+        return self._kept is not None
 
     def blocks(self, dtype: type, rows: NDArray[np.intp] | None = None) -> Iterator:
         """Pairs of a slice of the examples (or of ``rows``) and their features."""
@@ -101,6 +118,9 @@ class Design:
         means = self.means.astype(dtype)
         for start in range(0, len(X), step):
             part = slice(start, min(start + step, len(X)))
+            if self._kept is not None and dtype is np.float32:
+                yield part, self._kept[part if rows is None else rows[part]]
+                continue
             block = self.features(X[part].astype(dtype))
             if self.centered:
                 block -= means
@@ -269,7 +289,7 @@ def iterate(
     config, size = design.config, np.linalg.norm(right, axis=0)
     size = np.where(size > 0.0, size, 1.0)
     C = np.zeros_like(right) if start is None else start.copy()
-    precondition, passes = _preconditioner(design, alpha), 0
+    precondition, passes = design.sample.preconditioner(alpha), 0
     left = right if start is None else right - design.curvature(C, np.float64) - alpha * C
     for _ in range(config.corrections):
         wrong = np.linalg.norm(left, axis=0) / size
@@ -290,22 +310,29 @@ def iterate(
     return C, passes
 
 
-def _preconditioner(design: Design, alpha: float) -> Callable[[NDArray], NDArray]:
-    """P^-1 v by Woodbury's identity: (v - Phi_S^T (Phi_S Phi_S^T + beta I)^-1 Phi_S v) / alpha."""
-    from scipy.linalg import cho_factor, cho_solve
+class _Sample:
+    """Some of the examples, whose Gram matrix stands for that of all in a preconditioner."""
 
-    n, s = design.n, min(design.config.sample, design.n)
-    chosen = np.sort(np.random.default_rng(s).choice(n, s, replace=False))
-    rows = np.concatenate([block for _, block in design.blocks(np.float32, chosen)])
-    small = (rows @ rows.T).astype(np.float64)
-    # Rounding in single precision must not make it indefinite.
-    small.flat[:: s + 1] += alpha * s / n + 1e-6 * np.trace(small) / s
-    factor = cho_factor(small.astype(np.float32), lower=True)
+    def __init__(self, design: Design) -> None:
+        config, kept = design.config, design.keep()
+        allowed = max(config.kept_bytes // (4 * design.p), 1)
+        self.n, self.s = design.n, min(config.sample[not kept], design.n, allowed)
+        chosen = np.sort(np.random.default_rng(self.s).choice(self.n, self.s, replace=False))
+        self.rows = np.empty((self.s, design.p), np.float32)
+        for part, block in design.blocks(np.float32, chosen):
+            self.rows[part] = block
+        self.kernel = self.rows @ self.rows.T
 
-    def apply(v: NDArray) -> NDArray:
-        return v - rows.T @ cho_solve(factor, rows @ v)
+    def preconditioner(self, alpha: float) -> Callable[[NDArray], NDArray]:
+        """alpha P^-1 v by Woodbury: v - Phi_S^T (Phi_S Phi_S^T + alpha s / n I)^-1 Phi_S v."""
+        from scipy.linalg import cho_factor, cho_solve
 
-    return apply
+        kernel = self.kernel.copy()
+        # Rounding in single precision must not make it indefinite.
+        ridge = alpha * self.s / self.n + 1e-6 * float(np.trace(kernel)) / self.s
+        kernel.flat[:: self.s + 1] += np.float32(ridge)
+        factor = cho_factor(kernel, lower=True, overwrite_a=True)
+        return lambda v: v - self.rows.T @ cho_solve(factor, self.rows @ v)
 
 
 def conjugate_gradients(
