@@ -41,6 +41,7 @@ STORY = [
     "queries",
     "scalar",
     "choosing",
+    "features",
     "certificate",
     "limits",
 ]

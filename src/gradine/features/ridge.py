@@ -58,7 +58,7 @@ class RidgeConfig:
 
     #: Bytes of features that are made at once.
     block_bytes: int = 2**27
-    #: Bytes up to which features in single precision are kept from one pass to the next.
+    #: Bytes up to which features are kept from one pass to the next.
     kept_bytes: int = 2**31
     #: The smaller of n and p up to which a Gram matrix is formed in double precision.
     dense: int = 5000
@@ -90,41 +90,60 @@ class Design:
     def __init__(self, features: FeatureMap, X: Array, config: RidgeConfig, centered: bool) -> None:
         self.features, self.X, self.config, self.centered = features, X, config, centered
         self.n, self.p = len(X), features.n_features
-        self.means = np.zeros(self.p)
-        self._kept: NDArray[np.float32] | None = None
-        if centered:
-            total = np.zeros(self.p)
-            for _, block in self.blocks(np.float64):
+        self._kept: NDArray | None = None
+
+    @cached_property
+    def means(self) -> Array:
+        """Of the features, if these are centered."""
+        total = np.zeros(self.p)
+        if self.centered:
+            for _, block in self._made(np.float64, self.X):
                 total += block.sum(axis=0)
-            self.means = total / self.n
+        return total / self.n
 
     @cached_property
     def sample(self) -> _Sample:
         return _Sample(self)
 
-    def keep(self) -> bool:
-        """Keep the features in single precision, where that is allowed."""
-        if self._kept is None and 4 * self.n * self.p <= self.config.kept_bytes:
-            kept = np.empty((self.n, self.p), np.float32)
-            for part, block in self.blocks(np.float32):
-                kept[part] = block
+    def keep(self, dtype: type) -> bool:
+        """Keep the features in one precision from now on, where that is allowed."""
+        if (
+            self._kept is None
+            and np.dtype(dtype).itemsize * self.n * self.p <= self.config.kept_bytes
+        ):
+            kept = np.empty((self.n, self.p), dtype)
+            if dtype is np.float32:
+                for part, block in self.blocks(dtype):
+                    kept[part] = block
+            else:  # good enough for the means, too
+                for part, block in self._made(dtype, self.X):
+                    kept[part] = block
+                self.means = kept.mean(axis=0) if self.centered else np.zeros(self.p)
+                kept -= self.means
             self._kept = kept
-        return self._kept is not None
+        return self._kept is not None and self._kept.dtype == dtype
 
     def blocks(self, dtype: type, rows: NDArray[np.intp] | None = None) -> Iterator:
         """Pairs of a slice of the examples (or of ``rows``) and their features."""
-        X = self.X if rows is None else self.X[rows]
-        step = max(1, self.config.block_bytes // (self.p * np.dtype(dtype).itemsize))
-        means = self.means.astype(dtype)
-        for start in range(0, len(X), step):
-            part = slice(start, min(start + step, len(X)))
-            if self._kept is not None and dtype is np.float32:
+        if self._kept is not None and self._kept.dtype == dtype:
+            for part in self._parts(dtype, self.n if rows is None else len(rows)):
                 yield part, self._kept[part if rows is None else rows[part]]
-                continue
-            block = self.features(X[part].astype(dtype))
+            return
+        means = self.means.astype(dtype)
+        for part, block in self._made(dtype, self.X if rows is None else self.X[rows]):
             if self.centered:
                 block -= means
             yield part, block
+
+    def _parts(self, dtype: type, count: int) -> Iterator[slice]:
+        step = max(1, self.config.block_bytes // (self.p * np.dtype(dtype).itemsize))
+        for start in range(0, count, step):
+            yield slice(start, min(start + step, count))
+
+    def _made(self, dtype: type, X: Array) -> Iterator:
+        """The same without kept ones, and not centered."""
+        for part in self._parts(dtype, len(X)):
+            yield part, self.features(X[part].astype(dtype))
 
     def times(self, C: NDArray, dtype: type = np.float64) -> NDArray:
         """Phi C."""
@@ -149,6 +168,7 @@ class Design:
 
     def gram(self) -> Array:
         """Phi^T Phi."""
+        self.keep(np.float64)
         gram = np.zeros((self.p, self.p))
         for _, block in self.blocks(np.float64):
             gram += block.T @ block
@@ -156,6 +176,9 @@ class Design:
 
     def kernel(self) -> Array:
         """Phi Phi^T, over parts of the features: all examples are held, of few features."""
+        if self.keep(np.float64):
+            assert self._kept is not None
+            return self._kept @ self._kept.T
         kernel = np.zeros((self.n, self.n))
         group = self.features.group
         step = max(1, self.config.block_bytes // (8 * self.n * group)) * group
@@ -314,7 +337,7 @@ class _Sample:
     """Some of the examples, whose Gram matrix stands for that of all in a preconditioner."""
 
     def __init__(self, design: Design) -> None:
-        config, kept = design.config, design.keep()
+        config, kept = design.config, design.keep(np.float32)
         allowed = max(config.kept_bytes // (4 * design.p), 1)
         self.n, self.s = design.n, min(config.sample[not kept], design.n, allowed)
         chosen = np.sort(np.random.default_rng(self.s).choice(self.n, self.s, replace=False))
