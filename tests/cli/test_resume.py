@@ -92,10 +92,23 @@ def test_resume_where_there_is_nothing_just_runs(cli, told, tmp_path):
     assert answer.code == 0 and "recalled" not in answer.err
 
 
+#: The command line, with a pause after the first phase: the signal must find it at work.
+PAUSED = """
+import sys, time
+from gradine.cli import main, show
+went_on = show.PhaseDisplay.phase_ended
+def pause(display, name, figures, recalled):
+    went_on(display, name, figures, recalled)
+    time.sleep(0 if name == "survey" else 60)
+show.PhaseDisplay.phase_ended = pause
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 def test_ctrl_c_in_a_process(told, tmp_path):
     out = tmp_path / "run"
     process = subprocess.Popen(
-        [sys.executable, "-m", "gradine", "learn", str(told.data), "--out", str(out), "--json"],
+        [sys.executable, "-c", PAUSED, "learn", str(told.data), "--out", str(out), "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
