@@ -67,7 +67,7 @@ class RidgeConfig:
     #: Examples in the preconditioner: few if features are kept and a pass takes little.
     sample: tuple[int, int] = (4500, 10_000)
     #: Relative size of the gradient at which conjugate gradients are done.
-    tolerance: float = 1e-9
+    tolerance: float = 1e-8
     #: Iterations of one solve in single precision, and such solves.
     iterations: int = 200
     corrections: int = 8
@@ -155,6 +155,13 @@ class Design:
     def transposed(self, U: NDArray, dtype: type = np.float64) -> NDArray:
         """Phi^T U."""
         out = np.zeros((self.p, U.shape[1]), dtype)
+        if "means" not in self.__dict__ and self.centered:  # one pass for both
+            total = np.zeros(self.p)
+            for part, block in self._made(np.float64, self.X):
+                total += block.sum(axis=0)
+                out += block.T @ U[part]
+            self.means = total / self.n
+            return out - np.outer(self.means, U.sum(axis=0)).astype(dtype)
         for part, block in self.blocks(dtype):
             out += block.T @ U[part]
         return out
@@ -324,7 +331,7 @@ def iterate(
             lambda v: design.curvature(v, np.float32) + np.float32(alpha) * v,
             left,
             precondition,
-            ROUGH,
+            max(ROUGH, 0.5 * config.tolerance / wrong.max()),
             config.iterations,
         )
         C += step
