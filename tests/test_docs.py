@@ -42,6 +42,7 @@ STORY = [
     "scalar",
     "choosing",
     "features",
+    "hard",
     "certificate",
     "limits",
 ]
@@ -165,6 +166,8 @@ def test_every_command_shown_anywhere_has_the_options_it_is_given():
         for line in [*inline, *re.findall(r"^gradine (.+)$", shown, re.MULTILINE)]:
             name, *arguments = shlex.split(line.split("#")[0])
             command = known.commands[name]  # pyright: ignore[reportAttributeAccessIssue]
+            if hasattr(command, "commands"):  # a group, such as hard
+                command = command.commands[arguments[0]]
             options = {option for parameter in command.params for option in parameter.opts}
             options |= {option for item in command.params for option in item.secondary_opts}
             given = {argument for argument in arguments if argument.startswith("--")}

@@ -16,6 +16,7 @@ PACKAGE = Path(gradine.__file__).parent
 
 # The story in order: a module imports from those before it, never from those after it.
 ORDER = [
+    "checks",
     "files",
     "records",
     "progress",
@@ -29,6 +30,7 @@ ORDER = [
     "torch_layer",
     "layer",
     "inputs",
+    "hard",
     "engine",
     "examples",
     "status",

@@ -102,7 +102,12 @@ _HOME = {
 }
 
 
+_MODULES = ("hard",)
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"gradine.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'gradine' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOME[name]), name)

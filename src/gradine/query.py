@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.checks import whole_number
 from gradine.exact.heads import unknowns
 from gradine.exact.workshop import RunPhase
 from gradine.examples import ArrayExamples, Survey, survey
@@ -20,7 +21,6 @@ from gradine.fit import Asking, Fit
 from gradine.phases import Phases
 from gradine.progress import Listener, Tell
 from gradine.queries import Usage
-from gradine.queries.asking.config import whole_number
 from gradine.queries.asking.log import AnswerLog
 from gradine.queries.asking.oracle import Oracle, as_oracle
 from gradine.queries.asking.precision import Precision, glance_at_precision, probe_precision

@@ -64,17 +64,58 @@ def test_a_stopped_run_continues_seed_by_seed(cli, tmp_path, monkeypatch):
 
 def test_another_figure_is_measured_beside(cli, tmp_path):
     assert cli("features", "--figure", "powers", "--quick", "--out", tmp_path).code == 0
+    before = json.loads((tmp_path / "results.json").read_text())["figures"]
     answer = cli("features", "--figure", "gamma", "--quick", "--out", tmp_path, "--resume")
     assert answer.code == 0 and "recalled" not in answer.err
-    assert (tmp_path / "gamma.png").exists()
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"setting": {}, "unit": {"curves": 1}}'])
-def test_a_damaged_unit_is_named(cli, tmp_path, text):
-    assert cli("features", "--figure", "powers", "--quick", "--out", tmp_path).code == 0
-    (tmp_path / "units" / "targets-RFA-0.json").write_text(text)
+    after = json.loads((tmp_path / "results.json").read_text())["figures"]
+    assert list(after) == ["powers", "gamma"] and after["powers"] == before["powers"]
     answer = cli("features", "--figure", "powers", "--quick", "--out", tmp_path, "--resume")
-    assert answer.code == 2 and "targets-RFA-0.json: damaged" in answer.err.splitlines()[-1]
+    assert answer.err.count("recalled") == 6
+    answer = cli("features", "--figure", "gamma", "--quick", "--out", tmp_path, "--overwrite")
+    assert answer.code == 0 and not (tmp_path / "powers.png").exists()
+
+
+DAMAGED = [
+    lambda unit: unit.clear(),
+    lambda unit: unit.update(curves=1),
+    lambda unit: unit.update(model="BRFA"),
+    lambda unit: unit.update(seed=1),
+    lambda unit: unit.update(seconds="x"),
+    lambda unit: unit["curves"].update({"powers/p=7": unit["curves"]["powers/p=1"]}),
+    lambda unit: unit["curves"]["powers/p=1"].update(errors=[None, None]),
+    lambda unit: unit["curves"]["powers/p=1"].update(errors="ab"),
+    lambda unit: unit["curves"]["powers/p=1"].update(errors=[-1.0, 0.5]),
+    lambda unit: unit["curves"]["powers/p=1"].update(errors=[float("nan"), 0.5]),
+]
+
+
+@pytest.mark.parametrize("damage", [None, *DAMAGED])
+def test_a_damaged_unit_is_named(cli, tmp_path, damage):
+    run = ("features", "--figure", "powers", "--quick", "--out", tmp_path)
+    assert cli(*run).code == 0
+    path = tmp_path / "units" / "targets-RFA-0.json"
+    value = json.loads(path.read_text())
+    if damage is not None:
+        damage(value["unit"])
+    path.write_text("[]" if damage is None else json.dumps(value))
+    answer = cli(*run, "--resume")
+    assert answer.code == 2 and answer.error_line.startswith(f"gradine: {path}: damaged")
+
+
+def test_short_curves_are_of_other_sizes(cli, tmp_path):
+    run = ("features", "--figure", "powers", "--quick", "--out", tmp_path)
+    assert cli(*run).code == 0
+    path = tmp_path / "units" / "targets-RFA-0.json"
+    value = json.loads(path.read_text())
+    value["unit"]["curves"]["powers/p=1"]["alphas"].pop()
+    path.write_text(json.dumps(value))
+    assert "other sizes" in cli(*run, "--resume").error_line
+
+
+def test_a_file_in_the_way_is_said_before_anything_is_measured(cli, tmp_path):
+    (tmp_path / "units").write_text("")
+    answer = cli("features", "--figure", "powers", "--quick", "--out", tmp_path)
+    assert answer.code == 2 and "in the way" in answer.error_line
 
 
 def test_other_sizes_are_refused(cli, tmp_path, monkeypatch):

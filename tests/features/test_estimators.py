@@ -17,6 +17,7 @@ SMALL = RandomFeatureAttention(n_heads=30, random_state=0)
 @parametrize_with_checks(
     [
         FlatTokens(SMALL),
+        FlatTokens(),
         FlatTokens(RandomFeatureAttention(n_heads=30, activation="softmax", random_state=0)),
         FlatTokens(RandomFeatureMLP(n_neurons=100, random_state=0)),
     ]
@@ -121,3 +122,18 @@ def test_shapes_that_do_not_fit_are_said():
         model.predict(X[:, :, :3])
     with pytest.raises(ValueError, match="rows of 28 numbers; expected a multiple of"):
         FlatTokens(model, token_dim=5).fit(X.reshape(20, -1), y)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"fit_intercept": "no"}, "fit_intercept is 'no'"),
+        ({"alpha": np.array([1.0, 2.0])}, "alpha is array"),
+        ({"alpha": "loo"}, "alpha is 'loo'"),
+        ({"mean": np.eye(3)}, "mean is array"),
+    ],
+)
+def test_settings_of_another_kind_are_named(wrong, named):
+    X, y = averages(20)
+    with pytest.raises(ValueError, match=named):
+        RandomFeatureAttention(5, **wrong).fit(X, y)

@@ -23,9 +23,9 @@ from gradine.features.experiments import (
     targets,
     units_of,
 )
-from gradine.features.figures import draw_figures
 from gradine.features.findings import findings
 from gradine.features.targets import on_sphere, powers
+from gradine.report.feature_pictures import draw_figures
 
 TINY = Setting(4, 3, 40, 200, (16, 64, 256, 1024), 2, 100, 300)
 

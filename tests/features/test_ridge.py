@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from gradine.features.maps import AttentionMap
 from gradine.features.ridge import Design, RidgeConfig, best_alpha, fit_ridge, fit_within
@@ -103,6 +105,9 @@ def test_features_are_never_all_in_memory():
         def __init__(self, inner):
             self.inner, self.n_features, self.group = inner, inner.n_features, inner.group
 
+        def numbers(self, tokens):
+            return self.inner.numbers(tokens)
+
         def part(self, start, stop):
             return Watched(self.inner.part(start, stop))
 
@@ -115,3 +120,57 @@ def test_features_are_never_all_in_memory():
         for config in (DENSE, replace(ITERATIVE, kept_bytes=20_000)):
             fit_ridge(Design(Watched(features), X[:n], config, True), Y[:n], 0.1)
     assert max(sizes) <= 20_000 and len(sizes) > 20
+
+
+def test_alphas_too_small_for_single_precision_are_said():
+    features, X, Y = problem(200, 60)  # fewer examples than features
+    config = replace(ITERATIVE, sample=(40, 40))
+    with pytest.warns(ConvergenceWarning, match="too small for so many features"):
+        fit_ridge(Design(features, X, config, True), Y, 1e-12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit_ridge(Design(features, X, config, True), Y, 0.01)
+
+
+@pytest.mark.parametrize(("n", "heads"), [(250, 100), (500, 20)], ids=["wide", "tall"])
+def test_probes_choose_the_alpha_that_eigenvalues_choose(n, heads):
+    features, X, Y = problem(n, heads)
+    alphas = 10.0 ** np.arange(-6.0, 3.0, 0.5)
+    exact, errors = best_alpha(Design(features, X, DENSE, True), Y, alphas)
+    config = replace(ITERATIVE, sample=(100, 100))
+    found, near = best_alpha(Design(features, X, config, True), Y, alphas)
+    assert abs(np.log10(found.alpha / exact.alpha)) <= 0.51
+    seen = np.isfinite(near)
+    assert seen.sum() >= 5 and not seen.all()  # what rises, or cannot be solved, is left out
+    np.testing.assert_allclose(near[seen], errors[seen], rtol=0.5)
+
+
+def test_many_keys_take_no_more_memory_than_is_allowed():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 201, 2))
+    features = AttentionMap.draw(10, 2, "zero", "relu", rng)
+    design = Design(features, X, RidgeConfig(block_bytes=200_000, kept_bytes=0), True)
+    rows = [part.stop - part.start for part, _ in design.blocks(np.float64)]
+    assert max(rows) * 10 * 200 * 8 <= 200_000 and sum(rows) == 50  # logits, not features
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+@pytest.mark.parametrize("config", [DENSE, ITERATIVE], ids=["dense", "iterative"])
+def test_features_that_overflow_are_refused(config):
+    features, X, Y = problem(60, 4)
+    with pytest.raises(ValueError, match="overflow: scale X down"):
+        fit_ridge(Design(features, 1e160 * X, config, True), Y, 0.1)
+
+
+def test_a_norm_of_zero_is_the_mean():
+    features, X, Y = problem(60, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = fit_within(Design(features, X, DENSE, True), Y, 0.0)
+    assert not found.coefficients.any() and np.allclose(found.intercept, Y.mean(axis=0))
+
+
+def test_a_bound_on_the_norm_says_where_it_ends():
+    features, X, Y = problem(60, 4)
+    with pytest.raises(ValueError, match="expected at most 1: choose alpha instead"):
+        fit_within(Design(features, X, ITERATIVE, True), Y, 1.0)

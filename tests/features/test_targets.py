@@ -74,3 +74,26 @@ def test_complexity_of_mixtures():
     assert complexity(mixed, 8) > 3.0 * complexity(plain, 8)
     with pytest.raises(ValueError, match="known for powers of 1 and 1"):
         complexity(gamma_mixture(2.0, 8, power=2), 8)
+
+
+def test_a_target_knows_no_example_of_the_same_seed():
+    X = on_sphere(5, 4, 6, seed=3)
+    beta = correlation(1, 6, seed=3).beta
+    assert np.abs(X.reshape(-1, 6) @ beta).max() < 0.99
+
+
+@pytest.mark.parametrize(
+    ("work", "named"),
+    [
+        (lambda: powers(1.5, 4), "degree is 1.5"),
+        (lambda: powers(-1, 4), "degree is -1"),
+        (lambda: powers(2, 0), "dim is 0"),
+        (lambda: correlation(1, 4, direction_power=-1), "direction_power is -1"),
+        (lambda: gamma_mixture(np.nan, 4), "gamma is nan"),
+        (lambda: complexity(powers(1, 8), 16), "dim is 16; the target is one of 8"),
+        (lambda: complexity_from_below(powers(1, 4), 4, "other", 10), "mean is 'other'"),
+    ],
+)
+def test_bad_targets_are_named(work, named):
+    with pytest.raises(ValueError, match=named):
+        work()

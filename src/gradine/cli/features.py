@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,10 +17,21 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gradine.cli.console import STOPPED, Ending, print_json, tell
 from gradine.cli.options import AsJson, Overwrite
-from gradine.features.experiments import FIGURES, FULL, QUICK, Setting, Unit, measure, units_of
-from gradine.features.figures import draw_figures
+from gradine.features.experiments import (
+    BRIDGE,
+    FIGURES,
+    FULL,
+    QUICK,
+    Part,
+    Setting,
+    Unit,
+    measure,
+    targets,
+    units_of,
+)
 from gradine.features.findings import findings
 from gradine.files import write_json
+from gradine.report.feature_pictures import draw_figures
 from gradine.runs import finite, output_folder
 
 __all__ = ["features"]
@@ -60,12 +72,15 @@ def features(
     """
     setting = QUICK if quick else FULL
     figures = list(FIGURES) if figure is Figure.all else [figure.value]
+    if resume and overwrite:
+        raise ValueError("--resume and --overwrite were both given; expected at most one of them")
     with output_folder(out) as folder:
         held = _Held(folder, setting, resume, overwrite)
         try:
-            units = _measured(figures, setting, held)
+            _measure(figures, setting, held)
         except KeyboardInterrupt:
             raise Ending(STOPPED, "stopped; continue with --resume") from None
+        units, figures = held.whole()
         found = findings(units, setting, figures)
         pictures = draw_figures(found, folder)
         write_json(folder / RESULTS, finite(found))
@@ -81,41 +96,55 @@ class _Held:
     """Units that the folder holds; each is written when it is done."""
 
     def __init__(self, folder: Path, setting: Setting, resume: bool, overwrite: bool) -> None:
-        if resume and overwrite:
-            raise ValueError("--resume and --overwrite were both given; expected at most one")
         self.folder, self.setting = folder / UNITS, setting
         self.written = json.loads(json.dumps(asdict(setting)))
         earlier = sorted(self.folder.glob("*.json"))
         if overwrite:
-            for path in earlier:
-                path.unlink()
+            pictures = [folder / f"{name}.{kind}" for name in FIGURES for kind in ("svg", "png")]
+            for path in (*earlier, folder / RESULTS, *pictures):
+                path.unlink(missing_ok=True)
         elif earlier and not resume:
             raise ValueError(
                 f"{folder}: holds earlier experiments; "
                 "continue them with --resume or replace them with --overwrite"
             )
+        if self.folder.exists() and not self.folder.is_dir():
+            raise ValueError(f"{self.folder}: is in the way of a folder for experiments")
 
-    def path(self, part: str, model: str, seed: int) -> Path:
+    def path(self, part: Part, model: str, seed: int) -> Path:
         return self.folder / f"{part}-{model.replace(' ', '-')}-{seed}.json"
 
-    def get(self, part: str, model: str, seed: int, figures: list[str]) -> Unit | None:
-        """The unit, if it has all that is asked for."""
+    def get(self, part: Part, model: str, seed: int) -> Unit | None:
+        """The unit, if there is one; its file may come from anywhere."""
         path = self.path(part, model, seed)
         if not path.exists():
             return None
         try:
             value = json.loads(path.read_text(encoding="utf-8"))
-            setting, unit = value["setting"], Unit.from_json(value["unit"])
-            lengths = {len(curve.errors) for curve in unit.curves.values()}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path}: damaged; remove it to have it measured again") from error
-        if setting != self.written or lengths != {len(self.setting.sizes_of(unit.part))}:
+            unit = Unit.from_json(value["unit"])
+            sound, setting = self._sound(unit, (part, model, seed)), value["setting"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            sound, setting, unit = False, None, None
+        if not sound or unit is None:
+            raise ValueError(f"{path}: damaged; remove it to have it measured again")
+        lengths = {len(n) for curve in unit.curves.values() for n in (curve.errors, curve.alphas)}
+        if setting != self.written or lengths != {len(self.setting.sizes_of(part))}:
             raise ValueError(
                 f"{path}: measured with other sizes; choose another folder or --overwrite"
             )
-        there = {name.split("/")[0] for name in unit.curves}
-        wanted = {figure for figure in figures if (figure == "bridge") == (part == "bridge")}
-        return unit if wanted <= there else None
+        return unit
+
+    def _sound(self, unit: Unit, key: tuple[Part, str, int]) -> bool:
+        """Whether it is the unit that was asked for, of known targets and real numbers."""
+        part, _, seed = key
+        known = targets(FIGURES, self.setting.dim, seed) if part == "targets" else (BRIDGE,)
+        curves = unit.curves.values()
+        numbers = [unit.seconds, *(n for c in curves for n in (*c.errors, *c.alphas))]
+        return (
+            (unit.part, unit.model, unit.seed) == key
+            and set(unit.curves) <= set(known)
+            and all(isinstance(n, float) and 0.0 <= n < math.inf for n in numbers)
+        )
 
     def put(self, unit: Unit) -> None:
         self.folder.mkdir(exist_ok=True)
@@ -124,21 +153,41 @@ class _Held:
             {"setting": self.written, "unit": unit.as_json()},
         )
 
+    def whole(self) -> tuple[list[Unit], list[str]]:
+        """All units, and the figures that they have everything of."""
+        units, figures = {}, []
+        for key in units_of(FIGURES, self.setting):
+            unit = self.get(*key)
+            if unit is not None:
+                units[key] = unit
+        for figure in FIGURES:
+            keys = units_of([figure], self.setting)
+            if all(key in units and figure in _figures(units[key]) for key in keys):
+                figures.append(figure)
+        return list(units.values()), figures
 
-def _measured(figures: list[str], setting: Setting, held: _Held) -> list[Unit]:
-    """All units, those of an earlier run recalled."""
-    units, wanted = [], units_of(figures, setting)
+
+def _figures(unit: Unit | None) -> set[str]:
+    return set() if unit is None else {name.split("/")[0] for name in unit.curves}
+
+
+def _measure(figures: list[str], setting: Setting, held: _Held) -> None:
+    """What is missing of all units; an earlier run's figures stay beside the new ones."""
+    wanted = units_of(figures, setting)
     for i, (part, model, seed) in enumerate(wanted):
-        unit, began = held.get(part, model, seed, figures), time.perf_counter()
-        recalled = unit is not None
-        if unit is None:
+        earlier, began = held.get(part, model, seed), time.perf_counter()
+        own = [figure for figure in figures if (figure == "bridge") == (part == "bridge")]
+        missing = [figure for figure in own if figure not in _figures(earlier)]
+        if missing:
             with _Bar(f"{part}: {model}, seed {seed}") as bar:
-                unit = measure(part, model, seed, setting, figures, bar)
+                unit = measure(part, model, seed, setting, missing, bar)
+            if earlier is not None:
+                seconds = earlier.seconds + unit.seconds
+                curves = {**earlier.curves, **unit.curves}
+                unit = replace(unit, curves=curves, seconds=seconds)
             held.put(unit)
-        units.append(unit)
-        ending = "recalled" if recalled else f"{time.perf_counter() - began:.1f} s"
+        ending = f"{time.perf_counter() - began:.1f} s" if missing else "recalled"
         tell(f"{i + 1:>3}/{len(wanted)}  {part}: {model}, seed {seed}  ({ending})")
-    return units
 
 
 class _Bar:

@@ -34,7 +34,6 @@ grows to it as points are added, and it can be compared with that of RFA on the 
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +62,8 @@ def complexity(target: Target, dim: int) -> float:
     >>> round(math.log(ratio, 4), 1)  # d^3, nearly
     2.8
     """
+    if dim != len(target.beta):
+        raise ValueError(f"dim is {dim}; the target is one of {len(target.beta)} coordinates")
     p, q = target.correlation_power, target.direction_power
     return _tensor_norm(target, dim) / kernel_coefficient(p, p + q)
 
@@ -89,8 +90,10 @@ def complexity_from_below(
     return float(values @ np.linalg.solve(K, values))
 
 
-def kernel(left: Array, right: Array, mean: Literal["zero", "identity"]) -> Array:
+def kernel(left: Array, right: Array, mean: Mean) -> Array:
     """K of pairs (n, 2, d) and (n', 2, d), a query and a key each, with unit tokens."""
+    if mean not in ("zero", "identity"):
+        raise ValueError(f"mean is {mean!r}; expected 'zero' or 'identity'")
     a = left[:, 0] @ right[:, 0].T
     b = left[:, 1] @ right[:, 1].T
     # Variance of a logit, and the correlation of two: |u| = 2 for every pair.

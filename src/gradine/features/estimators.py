@@ -13,9 +13,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from gradine import kernels
+from gradine.checks import whole_number
 from gradine.features.maps import SPREAD, Activation, AttentionMap, FeatureMap, Mean, NeuronMap
 from gradine.features.ridge import Design, Ridge, RidgeConfig, best_alpha, fit_ridge, fit_within
-from gradine.queries.asking.config import whole_number
 
 __all__ = ["FlatTokens", "RandomFeatureAttention", "RandomFeatureMLP"]
 
@@ -74,8 +74,10 @@ class _RandomFeatureRegressor(RegressorMixin, BaseEstimator, ABC):
         """The features, for sequences of this many tokens and coordinates."""
 
     def _check(self) -> None:
-        if self.alpha != "cv":
+        if not _is_cv(self.alpha):
             _number("alpha", self.alpha, 0.0)
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise ValueError(f"fit_intercept is {self.fit_intercept!r}; expected True or False")
         if self.max_norm is not None:
             _number("max_norm", self.max_norm, 0.0)
         _number("memory", self.memory, 0.0)
@@ -83,10 +85,13 @@ class _RandomFeatureRegressor(RegressorMixin, BaseEstimator, ABC):
     def _solve(self, design: Design, y: Array) -> tuple[Ridge, dict[str, Array] | None]:
         if self.max_norm is not None:
             return fit_within(design, y, self.max_norm), None
-        if self.alpha != "cv":
+        if not _is_cv(self.alpha):
             return fit_ridge(design, y, max(float(self.alpha), np.finfo(float).tiny)), None
-        rows = design.features(design.X[:ROWS_FOR_SIZE]) - design.means
-        size = float(np.mean(np.sum(rows**2, axis=1))) or 1.0
+        rows = np.arange(min(ROWS_FOR_SIZE, design.n))
+        squares = sum(float(np.sum(block**2)) for _, block in design.blocks(np.float64, rows))
+        size = squares / len(rows) or 1.0
+        if not np.isfinite(size):
+            raise ValueError("features of X overflow: scale X down")
         alphas = size * RELATIVE_ALPHAS
         found, errors = best_alpha(design, y, alphas)
         return found, {"alphas": alphas, "errors": errors}
@@ -112,9 +117,10 @@ class RandomFeatureAttention(_RandomFeatureRegressor):
     attends as a transformer does, without the :math:`1/N`.
 
     Values minimise the squared error plus ``alpha`` times their squared norm; ``alpha="cv"`` is
-    chosen by generalised cross validation, and ``max_norm`` bounds the norm instead, as the theory
-    does. Features take at most ``memory`` MiB: they are made in blocks, and again in every pass
-    over the examples where they do not fit.
+    chosen by generalised cross validation. With ``max_norm`` their norm is bounded instead, as in
+    the theory, and alpha does not matter. Features that are kept, and what it takes to make some,
+    are at most ``memory`` MiB each: where all do not fit, they are made again in every pass over
+    the examples.
 
     >>> import numpy as np
     >>> from gradine import RandomFeatureAttention
@@ -230,7 +236,9 @@ class FlatTokens(RegressorMixin, BaseEstimator):
                 f"X has rows of {X.shape[1]} numbers; expected a multiple of "
                 f"token_dim = {self.token_dim}"
             )
-        estimator = RandomFeatureAttention() if self.estimator is None else self.estimator
+        # A table has one answer: with no estimator given, the heads are always the same.
+        default = RandomFeatureAttention(random_state=0)
+        estimator = default if self.estimator is None else self.estimator
         copy: Any = clone(estimator)
         self.estimator_ = copy.fit(self._tokens(X), y)
         return self
@@ -285,6 +293,10 @@ def _number(name: str, value: Any, least: float) -> None:
         raise ValueError(f"{name} is {value!r}; expected a finite number of at least {least:g}")
 
 
+def _is_cv(alpha: Any) -> bool:
+    return isinstance(alpha, str) and alpha == "cv"
+
+
 def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} is {value!r}; expected {' or '.join(map(repr, choices))}")

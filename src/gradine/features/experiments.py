@@ -36,6 +36,7 @@ from gradine.layer import AttentionLayer
 from gradine.learn import learn
 
 __all__ = [
+    "BRIDGE",
     "FIGURES",
     "FULL",
     "MODELS",
@@ -178,7 +179,8 @@ def measure(
         curves = _curves(model, seed, setting, X, {k: f(X) for k, f in wanted.items()}, progress)
     else:
         layer = plant(BRIDGE_HEADS, setting.dim, BRIDGE_SCALE, seed=seed)
-        Z = np.random.default_rng(seed).standard_normal((rows, setting.n_keys, setting.dim))
+        rng = np.random.default_rng([seed, 1])  # others than those of the layer
+        Z = rng.standard_normal((rows, setting.n_keys, setting.dim))
         if model == "learn":
             curves = {BRIDGE: _learned(layer, Z, setting, seed, progress)}
         else:
@@ -304,6 +306,8 @@ def _best_errors(
                 dtype=np.float64,
             )[0]
             squares = (held - offset - beside @ c) ** 2
+            if not np.isfinite(squares).all():
+                raise ValueError(f"alpha = {alpha:g}: the solution for {n} examples is not finite")
             seen, fresh = squares[:choosing].mean(axis=0), squares[choosing:].mean(axis=0)
             better = seen < chosen
             chosen[better], best[better] = seen[better], alpha

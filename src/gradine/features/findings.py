@@ -76,11 +76,11 @@ def _predict(figure: str, found: dict[str, Any], setting: Setting) -> None:
     The theory has an upper bound: what can be compared is the slope, and c from target to target.
     """
     X = on_sphere(VARIANCE_SAMPLES, setting.n_keys, setting.dim, 0)
-    wanted = targets((figure,), setting.dim, 0)
+    seeds = [targets((figure,), setting.dim, seed) for seed in range(setting.seeds)]
     for name, entry in found.items():
-        target = wanted[f"{figure}/{name}"]
-        entry["variance"] = float(target(X).var())
-        entry["complexity"] = complexity(target, setting.dim)
+        drawn = [wanted[f"{figure}/{name}"] for wanted in seeds]
+        entry["variance"] = float(np.median([target(X).var() for target in drawn]))
+        entry["complexity"] = float(np.median([complexity(t, setting.dim) for t in drawn]))
         rate = np.sqrt(entry["complexity"] / np.array(setting.sizes)) / entry["variance"]
         entry["predicted_constant"] = entry["models"]["RFA"]["median"][-1] / float(rate[-1])
         entry["predicted"] = (entry["predicted_constant"] * rate).tolist()

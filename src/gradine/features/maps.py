@@ -41,6 +41,10 @@ class FeatureMap(Protocol):
         """Features come in groups of so many: a part of the map has whole groups."""
         ...
 
+    def numbers(self, tokens: int) -> int:
+        """That are held at once for each sequence of so many tokens while features are made."""
+        ...
+
     def __call__(self, X: AnyArray) -> AnyArray: ...
 
     def part(self, start: int, stop: int) -> FeatureMap:
@@ -77,6 +81,9 @@ class AttentionMap:
     @property
     def group(self) -> int:
         return self.matrices.shape[1]
+
+    def numbers(self, tokens: int) -> int:
+        return 2 * (self.n_features + len(self.matrices) * (tokens - 1))  # logits, and attention
 
     def part(self, start: int, stop: int) -> AttentionMap:
         heads = slice(start // self.group, stop // self.group)
@@ -116,6 +123,9 @@ class NeuronMap:
     @property
     def group(self) -> int:
         return 1
+
+    def numbers(self, tokens: int) -> int:
+        return 2 * self.n_features
 
     def part(self, start: int, stop: int) -> NeuronMap:
         return NeuronMap(self.weights[start:stop])

@@ -22,10 +22,13 @@ and a residual in double precision is corrected for until it is small.
 
 from __future__ import annotations
 
+import itertools
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +48,9 @@ __all__ = [
 Array = NDArray[np.float64]
 
 BISECTIONS = 200
+STUCK = 0.5  # a correction that leaves more than this leads nowhere
+RISES = 3  # alphas in a row at which the error rises, before the rest is left out
+SOLVED = 1e-6  # relative gradient at which a solution counts as one
 PROBES = 8  # random vectors that a trace is estimated by
 ROUGH = 2e-5  # what one solve in single precision leaves, before it is corrected for
 
@@ -56,7 +62,7 @@ Progress = Callable[[float], None]
 class RidgeConfig:
     """Settings of the solver."""
 
-    #: Bytes of features that are made at once.
+    #: Bytes that are taken by making features.
     block_bytes: int = 2**27
     #: Bytes up to which features are kept from one pass to the next.
     kept_bytes: int = 2**31
@@ -136,7 +142,8 @@ class Design:
             yield part, block
 
     def _parts(self, dtype: type, count: int) -> Iterator[slice]:
-        step = max(1, self.config.block_bytes // (self.p * np.dtype(dtype).itemsize))
+        numbers = self.features.numbers(self.X.shape[1])
+        step = max(1, self.config.block_bytes // (numbers * np.dtype(dtype).itemsize))
         for start in range(0, count, step):
             yield slice(start, min(start + step, count))
 
@@ -188,7 +195,8 @@ class Design:
             return self._kept @ self._kept.T
         kernel = np.zeros((self.n, self.n))
         group = self.features.group
-        step = max(1, self.config.block_bytes // (8 * self.n * group)) * group
+        numbers = self.features.part(0, group).numbers(self.X.shape[1])
+        step = max(1, self.config.block_bytes // (8 * self.n * numbers)) * group
         X = self.X.astype(np.float64)
         for start in range(0, self.p, step):
             stop = min(start + step, self.p)
@@ -202,10 +210,12 @@ def fit_ridge(design: Design, Y: Array, alpha: float, progress: Progress | None 
     Y, offset = _centered(design, Y)
     smaller = min(design.n, design.p)
     if smaller > design.config.dense:
-        C, iterations = iterate(design, design.transposed(Y), alpha, progress)
-        return _ridge(design, C, offset, alpha, "iterative", iterations)
+        found = iterate(design, _finite(design.transposed(Y)), alpha, progress)
+        if found.left > SOLVED:
+            _warn(alpha, found.left)
+        return _ridge(design, found.coefficients, offset, alpha, "iterative", found.passes)
     dual = design.n < design.p
-    matrix = design.kernel() if dual else design.gram()
+    matrix = _finite(design.kernel() if dual else design.gram())
     matrix.flat[:: smaller + 1] += alpha
     solved = _solve_positive(matrix, Y if dual else design.transposed(Y))
     C = design.transposed(solved) if dual else solved
@@ -218,7 +228,14 @@ def fit_within(design: Design, Y: Array, radius: float) -> Ridge:
     The theory's estimator. Its Lagrangian is ridge regression: alpha is zero if the least-norm
     fit is short enough, else the one at which |C| is the radius, and |C| falls with alpha.
     """
+    if min(design.n, design.p) > design.config.spectral:
+        raise ValueError(
+            f"a bound on the norm takes the eigenvalues of {min(design.n, design.p):,} examples or "
+            f"features; expected at most {design.config.spectral:,}: choose alpha instead"
+        )
     path = Spectrum(design, Y)
+    if radius == 0.0:
+        return path.solution(np.inf)
     floor = path.least_alpha
     if path.norm(floor) <= radius:
         return path.solution(floor)
@@ -238,7 +255,8 @@ class Spectrum:
         self.design = design
         Y, self.offset = _centered(design, Y)
         self.dual = design.n < design.p
-        values, self.vectors = np.linalg.eigh(design.kernel() if self.dual else design.gram())
+        matrix = _finite(design.kernel() if self.dual else design.gram())
+        values, self.vectors = np.linalg.eigh(matrix)
         self.values = np.maximum(values, 0.0)
         self.largest = max(float(self.values[-1]), np.finfo(float).tiny)
         #: Below this, rounding of the eigenvalues takes the part of alpha.
@@ -292,20 +310,37 @@ def _best_by_probes(
     n, t = Y.shape
     probes = np.random.default_rng(n).choice([-1.0, 1.0], (n, PROBES))
     probes -= probes.mean(axis=0) if design.centered else 0.0
-    right = design.transposed(np.concatenate([Y, probes], axis=1))
+    right = _finite(design.transposed(np.concatenate([Y, probes], axis=1)))
     errors, solutions, start = np.full(len(alphas), np.inf), [], None
     order = np.argsort(-alphas)  # from the smoothest on: each solution is a start for the next
     for done, i in enumerate(order):
-        start, count = iterate(design, right, float(alphas[i]), None, start)
+        found = iterate(design, right, float(alphas[i]), None, start)
+        if found.left > SOLVED and solutions:
+            break  # and smaller alphas are harder
+        start = found.coefficients
         outputs = design.times(start)
         left = float(np.sum((Y - outputs[:, :t]) ** 2))
-        trace = float(np.mean(np.sum(probes * outputs[:, t:], axis=0)))
-        errors[i] = n * left / max(n - trace - design.centered, 1e-9 * n) ** 2
-        solutions.append((errors[i], start[:, :t], float(alphas[i]), count))
+        # n - trace, as probes - outputs: where it is small, n less an estimate would be noise.
+        free = float(np.mean(np.sum(probes * (probes - outputs[:, t:]), axis=0)))
+        errors[i] = n * left / max(free, 1e-9 * n) ** 2
+        solutions.append((errors[i], start[:, :t], float(alphas[i]), found))
         if progress is not None:
             progress((done + 1) / len(alphas))
-    _, C, alpha, count = min(solutions, key=lambda solution: solution[0])
-    return _ridge(design, C, offset, alpha, "iterative", count), errors
+        last = [error for error, *_ in solutions[-RISES - 1 :]]
+        if len(last) > RISES and all(a < b for a, b in itertools.pairwise(last)):
+            break
+    _, C, alpha, found = min(solutions, key=lambda solution: solution[0])
+    if found.left > SOLVED:
+        _warn(alpha, found.left)
+    return _ridge(design, C, offset, alpha, "iterative", found.passes), errors
+
+
+class Iterated(NamedTuple):
+    """What conjugate gradients came to."""
+
+    coefficients: Array
+    passes: int
+    left: float  #: of the gradient, relative
 
 
 def iterate(
@@ -314,30 +349,38 @@ def iterate(
     alpha: float,
     progress: Progress | None = None,
     start: Array | None = None,
-) -> tuple[Array, int]:
-    """(Phi^T Phi + alpha)^-1 right by conjugate gradients, and how many passes that took."""
+) -> Iterated:
+    """(Phi^T Phi + alpha)^-1 right by conjugate gradients.
+
+    Where alpha is so small that single precision does not see it, corrections lead nowhere, and the
+    best there is comes back.
+    """
     config, size = design.config, np.linalg.norm(right, axis=0)
     size = np.where(size > 0.0, size, 1.0)
     C = np.zeros_like(right) if start is None else start.copy()
     precondition, passes = design.sample.preconditioner(alpha), 0
     left = right if start is None else right - design.curvature(C, np.float64) - alpha * C
+    best, least = C, np.inf
     for _ in range(config.corrections):
-        wrong = np.linalg.norm(left, axis=0) / size
-        if progress is not None:
-            progress(min(1.0, math.log(max(wrong.max(), 1e-300)) / math.log(config.tolerance)))
-        if wrong.max() <= config.tolerance:
+        wrong = float((np.linalg.norm(left, axis=0) / size).max())
+        stuck = not wrong < STUCK * least
+        if wrong < least:
+            best, least = C, wrong
+        if least <= config.tolerance or stuck:
             break
+        if progress is not None:
+            progress(min(1.0, math.log(max(wrong, 1e-300)) / math.log(config.tolerance)))
         step, count = conjugate_gradients(
             lambda v: design.curvature(v, np.float32) + np.float32(alpha) * v,
             left,
             precondition,
-            max(ROUGH, 0.5 * config.tolerance / wrong.max()),
+            max(ROUGH, 0.5 * config.tolerance / wrong),
             config.iterations,
         )
-        C += step
+        C = C + step
         passes += count + 1
         left = right - design.curvature(C, np.float64) - alpha * C
-    return C, passes
+    return Iterated(best, passes, least)
 
 
 class _Sample:
@@ -395,6 +438,23 @@ def conjugate_gradients(
         inner, before = np.sum(left * turned, axis=0), inner
         direction = turned + inner / np.where(before != 0.0, before, 1.0) * direction
     return C.astype(np.float64) * size, count
+
+
+def _finite(matrix: Array) -> Array:
+    if not np.isfinite(matrix).all():
+        raise ValueError("features of X overflow: scale X down")
+    return matrix
+
+
+def _warn(alpha: float, left: float) -> None:
+    from sklearn.exceptions import ConvergenceWarning
+
+    warnings.warn(
+        f"alpha is {alpha:.1e}, too small for so many features: solved to a relative gradient of "
+        f"{left:.0e} only; a larger alpha is solved exactly",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
 
 
 def _centered(design: Design, Y: Array) -> tuple[Array, Array]:

@@ -12,11 +12,13 @@ gamma          :math:`\frac1N \sum_i \langle x_0, (I + \gamma S) x_i \rangle^p \
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.checks import whole_number
 from gradine.inputs import Seed
 
 __all__ = ["Target", "correlation", "gamma_mixture", "on_sphere", "powers"]
@@ -63,13 +65,15 @@ def powers(degree: int, dim: int, seed: Seed = 0) -> Target:
     >>> bool(np.isclose(target(X)[0], np.mean((X[0, 1:] @ target.beta) ** 2)))
     True
     """
-    return Target(f"<beta, x_i>^{degree}", 0, degree, _direction(dim, seed))
+    whole_number("degree", degree, 0)
+    return Target(f"<beta, x_i>^{degree}", 0, degree, _direction(dim, _random(seed)))
 
 
 def correlation(power: int, dim: int, seed: Seed = 0, direction_power: int = 1) -> Target:
     """The mean of <x_0, x_i>^power <beta, x_i>^direction_power."""
+    _check_powers(power, direction_power)
     name = f"<x_0, x_i>^{power} <beta, x_i>^{direction_power}"
-    return Target(name, power, direction_power, _direction(dim, seed))
+    return Target(name, power, direction_power, _direction(dim, _random(seed)))
 
 
 def gamma_mixture(
@@ -80,7 +84,10 @@ def gamma_mixture(
     S has Gaussian entries and the norm of the identity, so that at gamma = 1 both say as much; the
     larger gamma is, the less a head that begins with <x_0, x_i> is of use.
     """
-    rng = np.random.default_rng(seed)
+    _check_powers(power, direction_power)
+    if not math.isfinite(gamma):
+        raise ValueError(f"gamma is {gamma}; expected a finite number")
+    rng = _random(seed)
     beta = _direction(dim, rng)
     S = rng.standard_normal((dim, dim))
     S *= np.sqrt(dim) / np.linalg.norm(S)
@@ -88,6 +95,16 @@ def gamma_mixture(
     return Target(name, power, direction_power, beta, np.eye(dim) + gamma * S)
 
 
-def _direction(dim: int, seed: Seed) -> Array:
-    beta = np.random.default_rng(seed).standard_normal(dim)
+def _check_powers(power: int, direction_power: int) -> None:
+    whole_number("power", power, 0)
+    whole_number("direction_power", direction_power, 0)
+
+
+def _random(seed: Seed) -> np.random.Generator:
+    """Other numbers than those of tokens with the same seed: a target must not know an example."""
+    return seed if isinstance(seed, np.random.Generator) else np.random.default_rng([seed, 1])
+
+
+def _direction(dim: int, rng: np.random.Generator) -> Array:
+    beta = rng.standard_normal(whole_number("dim", dim, 1))
     return beta / np.linalg.norm(beta)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.checks import whole_number
 from gradine.exact.workshop import RunPhase
 from gradine.layer import AttentionLayer
-from gradine.queries.asking.config import whole_number
 from gradine.queries.asking.errors import BudgetSpent
 from gradine.queries.asking.oracle import Oracle
 from gradine.queries.asking.precision import Precision

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import operator
 from dataclasses import dataclass
 
+from gradine.checks import whole_number
 from gradine.queries.asking.sources import Form
 
 __all__ = ["OracleConfig"]
@@ -46,14 +46,3 @@ class OracleConfig:
     def form(self) -> Form:
         """How a callable wants its tokens."""
         return Form(self.one_at_a_time, self.tensors)
-
-
-def whole_number(name: str, value: object, least: int) -> int:
-    """``value`` as an integer of at least ``least``; ``ValueError`` if it is none."""
-    try:
-        number = operator.index(value)  # pyright: ignore[reportArgumentType]
-    except TypeError:
-        number = least - 1
-    if number < least:
-        raise ValueError(f"{name} is {value!r}; expected a whole number of at least {least}")
-    return number

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.queries.asking.config import whole_number
+from gradine.checks import whole_number
 from gradine.queries.asking.errors import MisuseError
 from gradine.queries.asking.readout import as_numbers
 from gradine.queries.asking.rounding import FloatName, rounded_to

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gradine.queries.asking.config import OracleConfig, whole_number
+from gradine.checks import whole_number
+from gradine.queries.asking.config import OracleConfig
 from gradine.queries.asking.courier import Courier, Usage
 from gradine.queries.asking.errors import MisuseError
 from gradine.queries.asking.limits import Limit

@@ -76,7 +76,8 @@ def _errors(entry: dict[str, Any], title: str, ax: Axes, *, first: bool) -> None
         lowest = min(lowest, *lines[1])
     if "predicted" in entry:
         label = "rate \u221a(B/n)"
-        ax.plot(sizes, entry["predicted"], "--", color=FOUND, lw=1.0, label=label)
+        inside = [pair for pair in zip(sizes, entry["predicted"], strict=True) if pair[1] < 1.3]
+        ax.plot(*zip(*inside, strict=True), "--", color=FOUND, lw=1.0, label=label)
     scientific(ax, sizes)
     scientific(ax, [lowest, 1.1], "y")
     ax.set_title(title, fontsize=9)

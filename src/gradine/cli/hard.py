@@ -1,0 +1,69 @@
+"""`gradine hard`: layers that hide functions which are hard to learn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradine.cli.options import Seed
+from gradine.hard import rounded_modulus, sparse_parity
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Write a layer that hides a function which no efficient learner is known for.",
+    no_args_is_help=False,
+)
+Dim = Annotated[int, typer.Option("--dim", help="Coordinates of a token.")]
+LayerFile = Annotated[
+    Path, typer.Option("--out", help="The layer file, such as layer.safetensors.")
+]
+
+
+@app.command()
+def parity(
+    dim: Dim,
+    sparsity: Annotated[int, typer.Option("--sparsity", help="Secret bits of the parity.")],
+    out: LayerFile,
+    heads: Annotated[
+        int | None,
+        typer.Option(
+            "--heads",
+            help="Heads of the layer: for an odd number of bits, about half as many are enough.",
+            show_default="one for each bit, and one or two more",
+        ),
+    ] = None,
+    seed: Seed = 0,
+) -> None:
+    """The parity of secret coordinates of two +-1 tokens, times one more coordinate.
+
+    Example: `gradine hard parity --dim 20 --sparsity 3 --out layer.safetensors`
+    """
+    hidden = sparse_parity(dim, sparsity, heads, seed)
+    hidden.layer.save(out)
+    print(
+        f"hid the parity of coordinates {', '.join(map(str, hidden.support))}, read at "
+        f"{hidden.value} and written to {hidden.output}, in {hidden.layer!r} in {out}"
+    )
+
+
+@app.command()
+def rounding(
+    dim: Dim,
+    modulus: Annotated[int, typer.Option("--modulus", help="q: products are taken modulo it.")],
+    levels: Annotated[int, typer.Option("--levels", help="p: values that are left by rounding.")],
+    out: LayerFile,
+    seed: Seed = 0,
+) -> None:
+    """The product with a secret vector modulo q, rounded to p levels: learning with rounding.
+
+    Example: `gradine hard rounding --dim 13 --modulus 16 --levels 4 --out layer.safetensors`
+    """
+    hidden = rounded_modulus(dim, modulus, levels, seed)
+    hidden.layer.save(out)
+    print(
+        f"hid the product with {hidden.secret.tolist()} modulo {modulus}, read at {hidden.value} "
+        f"and written to {hidden.output}, in {hidden.layer!r} in {out}"
+    )
