@@ -41,10 +41,10 @@ STORY = [
     "queries",
     "scalar",
     "choosing",
-    "features",
-    "hard",
     "certificate",
     "limits",
+    "features",
+    "hard",
 ]
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
