@@ -52,4 +52,4 @@ def test_the_sampler_sees_products():
             A = A @ A / 1500.0
     with features._Sampler() as idle:
         time.sleep(0.3)
-    assert busy.share > 0.5 and idle.share == 0.0 and idle.looks > 3
+    assert busy.shares["large_share"] > 0.5 and idle.shares["share"] == 0.0 and idle.looks > 3

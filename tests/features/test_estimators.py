@@ -137,3 +137,15 @@ def test_settings_of_another_kind_are_named(wrong, named):
     X, y = averages(20)
     with pytest.raises(ValueError, match=named):
         RandomFeatureAttention(5, **wrong).fit(X, y)
+
+
+def test_generators_and_short_floats_are_taken():
+    torch = pytest.importorskip("torch")
+    X, y = averages(50)
+    first, second = (
+        RandomFeatureAttention(5, alpha=1.0, random_state=np.random.default_rng(3)).fit(X, y)
+        for _ in range(2)
+    )
+    assert np.array_equal(first.coef_, second.coef_)
+    short = torch.tensor(X, dtype=torch.bfloat16)
+    assert first.predict(short) == pytest.approx(first.predict(X), abs=0.05)

@@ -42,8 +42,7 @@ class _RandomFeatureRegressor(RegressorMixin, BaseEstimator, ABC):
         y, flat = _targets(y, len(X))
         self._check()
         self.n_tokens_, self.n_features_in_ = X.shape[1:]
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        self.map_ = self._draw(X.shape[1:], np.random.default_rng(seed))
+        self.map_ = self._draw(X.shape[1:], _generator(self.random_state))
         design = Design(self.map_, X, self._config(), self.fit_intercept)
         found, self.gcv_ = self._solve(design, y)
         self.coef_, self.intercept_, self.alpha_ = found.coefficients, found.intercept, found.alpha
@@ -262,10 +261,17 @@ class FlatTokens(RegressorMixin, BaseEstimator):
         return tags
 
 
+def _generator(random_state: Any) -> np.random.Generator:
+    """What scikit-learn takes for a random state, or a generator of numpy's."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+
+
 def _sequences(X: Any, name: str) -> Array:
     """(n, N + 1, d) numbers, checked."""
     if hasattr(X, "detach"):
-        X = kernels.to_numpy(X)
+        X = kernels.to_numpy(X.double())
     X = check_array(X, dtype="float64", allow_nd=True, ensure_2d=False, estimator=name)
     if X.ndim != 3:
         raise ValueError(
@@ -280,7 +286,7 @@ def _sequences(X: Any, name: str) -> Array:
 def _targets(y: Any, n: int) -> tuple[Array, bool]:
     """(n, t) targets, and whether they came as (n,)."""
     if hasattr(y, "detach"):
-        y = kernels.to_numpy(y)
+        y = kernels.to_numpy(y.double())
     y = check_array(y, dtype="float64", ensure_2d=False, input_name="y")
     if y.ndim not in (1, 2) or len(y) != n:
         raise ValueError(f"y has shape {y.shape}; expected ({n},) or ({n}, t), a row for each of X")
