@@ -174,7 +174,8 @@ def _fit_in_child(way: str, examples: int, out: Path) -> dict[str, Any]:
 
 
 def _ours(features: Any, X: Any, y: Any, n: int, alpha: float) -> tuple[Any, dict[str, Any]]:
-    from gradine.features.ridge import Design, RidgeConfig, fit_ridge
+    from gradine.features.design import Design, RidgeConfig
+    from gradine.features.ridge import fit_ridge
 
     design = Design(features, X[:n], RidgeConfig(), centered=True)
     found = fit_ridge(design, y[:n, None], alpha)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from gradine.features.design import Design, RidgeConfig
 from gradine.features.maps import AttentionMap
-from gradine.features.ridge import Design, RidgeConfig, best_alpha, fit_ridge, fit_within
+from gradine.features.ridge import best_alpha, fit_ridge, fit_within
 
 #: Small blocks, so that there are several; the second never forms a Gram matrix.
 DENSE = RidgeConfig(block_bytes=20_000, kept_bytes=20_000)

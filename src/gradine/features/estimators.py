@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from gradine import kernels
 from gradine.checks import whole_number
+from gradine.features.design import Design, RidgeConfig
 from gradine.features.maps import SPREAD, Activation, AttentionMap, FeatureMap, Mean, NeuronMap
-from gradine.features.ridge import Design, Ridge, RidgeConfig, best_alpha, fit_ridge, fit_within
+from gradine.features.ridge import Ridge, best_alpha, fit_ridge, fit_within
 
 __all__ = ["FlatTokens", "RandomFeatureAttention", "RandomFeatureMLP"]
 

@@ -28,8 +28,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.features.iteration import conjugate_gradients
 from gradine.features.maps import SPREAD, AttentionMap, FeatureMap, NeuronMap
-from gradine.features.ridge import conjugate_gradients
 from gradine.features.targets import Target, correlation, gamma_mixture, on_sphere, powers
 from gradine.inputs import plant
 from gradine.layer import AttentionLayer
