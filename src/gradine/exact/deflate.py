@@ -33,7 +33,15 @@ from gradine.solvers.narrow import (
     gauss_newton_step,
 )
 
-__all__ = ["DeflateConfig", "Deflated", "deflate", "fitted_layer", "rows_needed", "worth_of"]
+__all__ = [
+    "DeflateConfig",
+    "Deflated",
+    "deflate",
+    "fitted_layer",
+    "rows_needed",
+    "whitened_outputs",
+    "worth_of",
+]
 
 Array = NDArray[np.floating]
 
@@ -110,7 +118,7 @@ def deflate(
     """Learn ``heads`` heads of ``rank`` from isotropic tokens X (n, k, D), keys in ``dim`` of D."""
     n_fit, n_moments = rows_needed(heads, rank, (*X.shape[1:], dim, Y.shape[2]), config)
     X32 = X[:n_moments].astype(np.float32)
-    whitening = _whitening(X32, Y[: len(X32)].astype(np.float32), dim, config)
+    whitening, _ = whitened_outputs(X32, Y[: len(X32)].astype(np.float32), dim, config)
     Yw = Y[: len(X32)].astype(np.float32) @ whitening
     everything = NarrowProblem(X32, Yw, dim, free=True)
     problem = NarrowProblem(X32[:n_fit], Yw[:n_fit], dim, free=True)
@@ -134,13 +142,15 @@ def deflate(
     )
 
 
-def _whitening(X: Array, Y: Array, dim: int, config: DeflateConfig) -> Array:
-    """Outputs times this have uncorrelated, equally large parts that are not linear: (o, q)."""
+def whitened_outputs(X: Array, Y: Array, dim: int, config: DeflateConfig) -> tuple[Array, Array]:
+    """Outputs times the first (o, q) have uncorrelated, equally large parts that are not linear;
+    times the second (q, o), they are what they were."""
     problem = NarrowProblem(X, Y, dim, free=True)
     bent = problem.Y - problem.linear_part(problem.Y)[1]
     values, vectors = np.linalg.eigh((bent.T @ bent).astype(np.float64) / len(bent))
     seen = values > config.weak_output * values[-1]
-    return (vectors[:, seen] / np.sqrt(values[seen])).astype(np.float32)
+    size, vectors = np.sqrt(values[seen]), vectors[:, seen]
+    return (vectors / size).astype(np.float32), (vectors * size).T.astype(np.float32)
 
 
 class _Search:

@@ -16,7 +16,7 @@ from gradine.exact.mixing import mix, mixing_examples
 from gradine.exact.moments import moment_spectrum
 from gradine.exact.results import Curve, HeadFit, Identified, Mixed, Spectrum
 from gradine.exact.units import Units, measure
-from gradine.exact.wide import unidentified
+from gradine.exact.wide_bars import identify_wide, unidentified
 from gradine.exact.workshop import RunPhase, Workshop
 from gradine.examples import ArrayExamples, FittingData, survey
 from gradine.progress import Tell
@@ -25,7 +25,7 @@ from gradine.status import NotLearned, Status
 __all__ = ["ExactAnswer", "learn_exactly"]
 
 LOOKED_AT = 10_000  # examples that show whether tokens are Gaussian
-WIDE = "no error bars: the layer is too wide for them"
+OPEN = "heads hardly differ, or hardly show"
 
 
 class ExactAnswer(NamedTuple):
@@ -75,8 +75,10 @@ def learn_exactly(
         if not fit.exact:
             detail = f"{fit.heads} heads of rank {fit.rank} leave a residual of {fit.residual:.2g}"
             ending = NotLearned(Status.NOT_REALIZABLE, detail)
+        identified = _identify_wide(workshop, fit, units)
+        note = OPEN if fit.exact and not identified.determined else ""
         fit = replace(fit, theta=units.theta(fit.theta), w=units.w(fit.w))
-        return ExactAnswer(fit, unidentified(fit), ending, WIDE)
+        return ExactAnswer(fit, identified, ending, note)
     if not fit.exact:
         ending = _objection(workshop, fit.heads, asked)
         if ending is None:
@@ -89,8 +91,6 @@ def learn_exactly(
 
     # What the examples determine.
     identified = _identify(workshop, fit, units)
-    if fit.exact and _bar(identified) > config.largest_bar:
-        identified = replace(identified, determined=False)
     if ending is None and not fit.exact:
         ending = _noise_objection(identified, config)
         if ending is not None and fit.heads > 1:
@@ -105,7 +105,7 @@ def learn_exactly(
             detail = f"a residual of {fit.residual:.2g} is left, and still falling"
             ending = NotLearned(Status.NOT_REALIZABLE, detail)
     if fit.exact and not identified.determined:
-        why = units.blind or "heads hardly differ, or hardly show"
+        why = units.blind or OPEN
         note = f"{note}; {why}" if note else why
     if config.curve_points and ending is None:
         run("curve", Curve, lambda: _error_curve(workshop, fit))
@@ -115,7 +115,23 @@ def learn_exactly(
 
 def _identify(workshop: Workshop, fit: HeadFit, units: Units, name: str = "identify") -> Identified:
     task = workshop.task(fit.heads, fit.rank)
-    return workshop.run(name, Identified, lambda: identify(task, fit, units))
+    found: Identified = workshop.run(name, Identified, lambda: identify(task, fit, units))
+    return _believed(found, fit, workshop.config)
+
+
+def _identify_wide(workshop: Workshop, fit: HeadFit, units: Units) -> Identified:
+    if not fit.exact or fit.rank is None:
+        return unidentified(fit)
+    task = workshop.wide_task(fit.heads, fit.rank)
+    found = workshop.run("identify", Identified, lambda: identify_wide(task, fit, units))
+    return _believed(found, fit, workshop.config)
+
+
+def _believed(identified: Identified, fit: HeadFit, config: ExactConfig) -> Identified:
+    """Bars that are too large, where there is no noise, say that heads are not determined."""
+    if fit.exact and _bar(identified) > config.largest_bar:
+        return replace(identified, determined=False)
+    return identified
 
 
 def _fewer_under_noise(workshop: Workshop, heads: int) -> int:

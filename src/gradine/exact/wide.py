@@ -1,8 +1,8 @@
 """Fits of layers so wide that no step may form, or multiply by, a full attention matrix.
 
 `gradine.exact.deflate` finds the heads and `gradine.solvers.narrow` fits them, all through factors.
-What the other stages do with full matrices (error bars, comparisons of fits under noise) is left
-out here, and said to be.
+Error bars go the same way (`gradine.exact.wide_bars`); what the other stages do with full matrices,
+such as comparisons of fits under noise, is left out here, and said to be.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 from gradine import kernels
 from gradine.exact.deflate import deflate
 from gradine.exact.heads import FitTask, squared_errors, unknowns
-from gradine.exact.results import HeadFit, Identified
+from gradine.exact.results import HeadFit
 
-__all__ = ["fit_wide", "unidentified"]
+__all__ = ["fit_wide"]
 
 CHECKED = 500  # examples under fit whose residual is taken: full matrices make each one dear
 REASON = "strongest heads first, by moments of what is left"
@@ -51,19 +51,4 @@ def fit_wide(task: FitTask, heads: int, rank: int) -> HeadFit:
         flops=found.products * 16.0 * found.rows * heads * rank * width,
         examples=found.rows // k,
         seconds=time.perf_counter() - began,
-    )
-
-
-def unidentified(fit: HeadFit) -> Identified:
-    """No error bars: at this size nothing is said about how well the heads are determined."""
-    unknown = np.full(fit.heads, np.inf)
-    return Identified(
-        singular_values=np.zeros(0),
-        condition=float("inf"),
-        noise=fit.residual,
-        theta_bars=unknown,
-        w_bars=unknown,
-        determined=False,
-        samples=0,
-        seconds=0.0,
     )

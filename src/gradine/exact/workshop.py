@@ -149,15 +149,14 @@ class Workshop:
         rows = self.config.examples_per_bound * self.unknowns(heads, rank) / data.out_dim
         return rows * heads * data.width * data.dim > self.config.wide_work
 
-    def _fit_wide(self, heads: int, rank: int) -> HeadFit:
-        """As many examples as the moments take, and memory allows."""
+    def wide_task(self, heads: int, rank: int) -> FitTask:
+        """As many examples as the moments of a wide layer take, and memory allows."""
         data = self.data
         shape = (data.seq_len, data.width, data.dim, data.out_dim)
         _, count = rows_needed(heads, rank, shape, self.config.deflate)
         each = 8 * data.seq_len * (4 * data.width + 6 * data.out_dim + 3 * heads * data.seq_len)
         X, Y = self._sample(min(count, int(self.config.memory_share * free_memory() / each)))
-        task = FitTask(X, Y, *data.validation(), data.dim, self.config, self.seed, self.tell)
-        return fit_wide(task, heads, rank)
+        return FitTask(X, Y, *data.validation(), data.dim, self.config, self.seed, self.tell)
 
     def _ranks(self, heads: int) -> list[int | None]:
         """Full, unless examples are too few for that: then powers of two that they do for."""
@@ -171,7 +170,7 @@ class Workshop:
     def _at_some_rank(self, heads: int, ranks: list[int | None], starts: int | None) -> HeadFit:
         best: HeadFit | None = None
         if self.wide(heads) and ranks[0] is not None:
-            return self._fit_wide(heads, ranks[0])
+            return fit_wide(self.wide_task(heads, ranks[0]), heads, ranks[0])
         for rank in ranks:
             task = self.task(heads, rank, self.data.split.n_fit if len(ranks) > 1 else None)
             found = fit_heads(task, heads, rank, self.known.get(heads), starts)

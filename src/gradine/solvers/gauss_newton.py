@@ -13,7 +13,7 @@ import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +77,12 @@ class Path:
         self.misfits.append(at.misfit)
         if self.tell is not None:
             self.tell(math.sqrt(at.misfit), lambda: at.theta)
+
+
+class Curved(Protocol):
+    """What conjugate gradients ask of a linear model: products with H, flat."""
+
+    def curvature(self, vector: AnyArray, /) -> AnyArray: ...
 
 
 class Solution(NamedTuple):
@@ -158,7 +164,7 @@ def _solve(
 
 
 def conjugate_gradients(
-    line: Linearisation,
+    line: Curved,
     target: AnyArray,
     accuracy: float,
     most_products: int,
@@ -189,7 +195,7 @@ def conjugate_gradients(
 
 
 def _iterate(
-    line: Linearisation,
+    line: Curved,
     target: AnyArray,
     diagonal: float,
     accuracy: float,

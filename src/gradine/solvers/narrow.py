@@ -27,6 +27,7 @@ from gradine.kernels import side_by_side, softmax, softmax_derivative
 from gradine.solvers.factored import Parts, damped_solution, dot, gram_of, plus
 
 __all__ = [
+    "HeadMetric",
     "Heads",
     "NarrowEvaluation",
     "NarrowProblem",
@@ -196,7 +197,7 @@ def attention_shown(weights: Array) -> Array:
     return np.mean(squares - 2.0 * cubes + squares**2, axis=(0, 2))
 
 
-class _Metric:
+class HeadMetric:
     """The quadratic form of the module's docstring, and its inverse."""
 
     def __init__(self, problem: NarrowProblem, at: NarrowEvaluation) -> None:
@@ -230,7 +231,7 @@ def gauss_newton_step(
     problem: NarrowProblem, at: NarrowEvaluation, damping: float, products: int, accuracy: float
 ) -> tuple[Heads, float]:
     """The damped step, and the decrease of the misfit that the linear model promises for it."""
-    metric = _Metric(problem, at)
+    metric = HeadMetric(problem, at)
     gradient = problem.transposed(at, at.residual)
     solution = damped_solution(
         lambda x: problem.transposed(at, problem.product(at, Heads(*x))),

@@ -22,7 +22,7 @@ from gradine.exact.heads import FitTask, fit_heads, unknowns, without_spare
 from gradine.exact.identify import identify
 from gradine.exact.results import HeadFit, Identified
 from gradine.exact.units import Units
-from gradine.exact.wide import unidentified
+from gradine.exact.wide_bars import unidentified
 from gradine.exact.workshop import RunPhase
 from gradine.progress import Tell
 from gradine.queries.asking.oracle import Oracle
