@@ -34,10 +34,21 @@ def build_of(measured_by: Iterable[str]) -> str:
 
 
 class Store:
-    """Records by key (row, inputs, seed), of this build alone. The last record of a key counts."""
+    """Records by key (row, inputs, seed). The last record of a key counts.
 
-    def __init__(self, path: Path, measured_by: Iterable[str], *, fresh: bool = False) -> None:
-        self.path, self.build = path, build_of(measured_by)
+    Those of another build are stale, unless ``any_build`` says that a table may take days: then
+    they stand until they are measured again, and each says which build it is of.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        measured_by: Iterable[str],
+        *,
+        fresh: bool = False,
+        any_build: bool = False,
+    ) -> None:
+        self.path, self.build, self._any_build = path, build_of(measured_by), any_build
         self._records: dict[tuple[Any, ...], dict[str, Any]] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         if fresh:
@@ -51,7 +62,7 @@ class Store:
             record = json.loads(line)
         except json.JSONDecodeError:  # the line that was being written when the run was stopped
             return
-        if record.get("build") == self.build:
+        if self._any_build or record.get("build") == self.build:
             self._records[tuple(record["key"])] = record
 
     def get(self, *key: Any) -> dict[str, Any] | None:
