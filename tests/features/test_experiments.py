@@ -61,6 +61,24 @@ def test_errors_are_those_of_ridge_regression():
     assert error == pytest.approx(tried[alpha][1], rel=1e-3)
 
 
+@pytest.mark.parametrize("model", ["RFA", "BRFA"])
+def test_infinitely_many_heads_are_the_limit_of_many(model):
+    one_key = replace(TINY, n_keys=1, sizes=(256,), testing=1000)
+    limit, many = (
+        measure("targets", model, 0, replace(one_key, n_heads=heads), ["correlation"]).curves
+        for heads in (None, 4000)
+    )
+    for name, curve in limit.items():
+        assert curve.errors[0] == pytest.approx(many[name].errors[0], rel=0.2)  # 4,000 are few
+
+
+def test_infinitely_many_heads_take_one_key():
+    with pytest.raises(ValueError, match="n_heads is None and n_keys 3; expected one key"):
+        measure("targets", "RFA", 0, replace(TINY, n_heads=None), ["correlation"])
+    with pytest.raises(ValueError, match="n_heads is None; softmax RFA has a finite number"):
+        measure("bridge", "softmax RFA", 0, replace(TINY, n_heads=None), ["bridge"])
+
+
 def test_one_seed_after_the_other():
     wanted = units_of(["powers", "bridge"], TINY)
     assert [seed for _, _, seed in wanted] == [0] * 8 + [1] * 8
@@ -94,9 +112,12 @@ def test_what_is_found_and_predicted(units):
     curve = entry["models"]["RFA"]
     assert np.allclose(curve["median"], np.median(curve["errors"], axis=0))
     assert np.shape(curve["errors"]) == (2, 4)
-    assert entry["predicted"][-1] == pytest.approx(curve["median"][-1])
-    assert entry["predicted"][0] == pytest.approx(8.0 * entry["predicted"][-1])  # 64 times n
-    assert entry["variance"] > 0.0 and entry["complexity"] > 1.0
+    assert entry["predicted"]["RFA"][-1] == pytest.approx(curve["median"][-1])
+    shrink = np.sqrt(entry["complexity"]["BRFA"] / entry["complexity"]["RFA"])
+    assert np.allclose(entry["predicted"]["BRFA"], shrink * np.array(entry["predicted"]["RFA"]))
+    ends = [entry["predicted"]["RFA"][i] for i in (0, -1)]
+    assert ends[0] == pytest.approx(8.0 * ends[1])  # 64 times n
+    assert entry["variance"] > 0.0 and entry["complexity"]["RFA"] > 1.0
     assert "p=1" not in findings(units, TINY, ["gamma"])["figures"]["gamma"]
 
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradine.features.complexity import (
-    complexity,
-    complexity_from_below,
-    kernel,
-    kernel_coefficient,
-)
+from gradine.features import complexity as bounds
+from gradine.features.complexity import complexity, complexity_from_below, kernel_coefficient
+from gradine.features.kernel import kernel, relu_coefficients
 from gradine.features.maps import AttentionMap
 from gradine.features.targets import correlation, gamma_mixture, on_sphere, powers
 
@@ -42,6 +39,71 @@ def test_the_kernel_is_that_of_many_heads(mean):
     K = kernel(z, z, mean)
     np.testing.assert_allclose(rows @ rows.T / 40_000, K, atol=0.03 * K.max())
     assert np.linalg.eigvalsh(K).min() > -1e-10
+
+
+def test_the_kernel_follows_the_scale_of_the_matrices():
+    z = on_sphere(20, 1, 4)
+    heads = AttentionMap.draw(40_000, 4, "identity", "relu", np.random.default_rng(0), 0.2)
+    K = kernel(z, z, "identity", 0.2)
+    np.testing.assert_allclose(heads(z) @ heads(z).T / 40_000, K, atol=0.03 * K.max())
+
+
+def test_the_series_of_the_identity_mean_is_its_quadrature(monkeypatch):
+    z = on_sphere(60, 1, 4, seed=1)
+    by_series = kernel(z, z, "identity")
+    single = kernel(z.astype(np.float32), z.astype(np.float32), "identity")
+    monkeypatch.setattr("gradine.features.kernel.CLOSE", -1.0)
+    np.testing.assert_allclose(by_series, kernel(z, z, "identity"), atol=1e-12)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, by_series, atol=1e-5)
+
+
+@pytest.mark.parametrize(("power", "degrees"), [(1, (0, 1)), (3, (0, 1)), (0, (0, 3))])
+def test_bounds_with_the_identity_mean_are_norms_of_functions_that_near(power, degrees):
+    """The sum of phi_l that the bound is of: as near as was asked for, and points show no more."""
+    dim, error, sigma, terms = 8, 0.05, 1.0, bounds.BLURRED_TERMS
+    bound = bounds._blurred_norm(power, degrees, dim, error, 0.5)
+    share = np.exp(bounds._log_share(np.arange(terms), *degrees))
+    z = on_sphere(40_000, 1, dim, seed=1)
+    t = np.sum(z[:, 0] * z[:, 1], axis=1)
+    basis = np.sqrt(share)[:, None] * relu_coefficients(t, sigma, terms)
+    gram, cross = basis @ basis.T / len(t), basis @ t**power / len(t)
+    ridges = np.geomspace(1e-12, 1e3, 300)
+    solutions = [np.linalg.solve(gram + ridge * np.eye(terms), cross) for ridge in ridges]
+    near = [
+        np.mean((v @ basis - t**power) ** 2) <= error * np.mean(t ** (2 * power)) for v in solutions
+    ]
+    v = solutions[np.flatnonzero(near)[-1]]
+    assert bound == pytest.approx(float(v @ v), rel=0.1)
+    some = z[:300]
+    beta = np.eye(dim)[0]
+    values = (v @ basis)[:300] * (some[:, 1] @ beta) ** degrees[1]
+    K = kernel(some, some, "identity")
+    assert values @ np.linalg.solve(K, values) <= float(v @ v) * (1.0 + 1e-6)
+
+
+def test_complexity_with_the_identity_mean_does_not_grow_with_the_dimension():
+    for power in (1, 2, 3):
+        near, far = (complexity(correlation(power, d), d, "identity", 0.1) for d in (20, 80))
+        assert far < near < complexity(correlation(power, 80), 80, "zero", 0.1)
+    tight, loose = (complexity(correlation(1, 16), 16, "identity", e) for e in (0.01, 0.1))
+    assert tight > 3.0 * loose
+
+
+def test_the_identity_mean_helps_up_to_some_gamma():
+    ratios = [
+        complexity(gamma_mixture(g, 32, seed=1), 32, "zero", 0.1)
+        / complexity(gamma_mixture(g, 32, seed=1), 32, "identity", 0.1)
+        for g in (0.0, 0.5, 4.0)
+    ]
+    plain = complexity(correlation(1, 32), 32, "identity", 0.1)
+    assert complexity(gamma_mixture(0.0, 32), 32, "identity", 0.1) == pytest.approx(plain)
+    assert ratios[0] > 4.0 and ratios[0] > ratios[1] > 1.0 > ratios[2]
+
+
+def test_high_powers_have_a_complexity():
+    assert np.isfinite(complexity(powers(50, 16), 16))
+    assert complexity(correlation(50, 16), 16) > 1e15
 
 
 def test_the_series_is_the_kernel():
@@ -92,6 +154,10 @@ def test_a_target_knows_no_example_of_the_same_seed():
         (lambda: gamma_mixture(np.nan, 4), "gamma is nan"),
         (lambda: complexity(powers(1, 8), 16), "dim is 16; the target is one of 8"),
         (lambda: complexity_from_below(powers(1, 4), 4, "other", 10), "mean is 'other'"),
+        (lambda: complexity(powers(1, 4), 4, "other", 0.1), "mean is 'other'"),
+        (lambda: complexity(powers(1, 4), 4, "identity"), "error is 0 and dim 4"),
+        (lambda: complexity(powers(1, 4), 4, error=1.0), "error is 1; expected"),
+        (lambda: complexity(powers(51, 4), 4), "powers are 0 and 51"),
     ],
 )
 def test_bad_targets_are_named(work, named):

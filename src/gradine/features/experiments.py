@@ -29,7 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.features.iteration import conjugate_gradients
-from gradine.features.maps import SPREAD, AttentionMap, FeatureMap, NeuronMap
+from gradine.features.kernel import kernel
+from gradine.features.maps import SPREAD, AttentionMap, FeatureMap, Mean, NeuronMap
 from gradine.features.targets import Target, correlation, gamma_mixture, on_sphere, powers
 from gradine.inputs import plant
 from gradine.layer import AttentionLayer
@@ -57,6 +58,7 @@ BLOCK_BYTES = 2**28
 #: Of ridge regression, over the mean of the diagonal of K.
 ALPHAS = tuple(10.0**power for power in range(-4, 3))
 SOLVED = 1e-4  # relative residual of a solution
+LIMIT_OPERATIONS = 500  # for a number of the kernel of infinitely many heads, roughly
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Setting:
 
     dim: int = 16
     n_keys: int = 16
-    n_heads: int = 1000
+    n_heads: int | None = 1000  #: None: infinitely many, for one key
     n_neurons: int = 17_000
     sizes: tuple[int, ...] = tuple(2**power for power in range(5, 15))
     seeds: int = 5
@@ -222,9 +224,14 @@ def _curves(
     progress: Callable[[float], None] | None,
 ) -> dict[str, Curve]:
     most, Y = max(setting.sizes), np.stack(list(outputs.values()), axis=1)
-    features = _draw(model, setting, X.shape[1], np.random.default_rng([seed, _NUMBERS[model]]))
-    work = _Work(progress, features.n_features, setting)
-    K, beside = _inner_products(features, X.astype(np.float32), most, work)
+    X = X.astype(np.float32)
+    if setting.n_heads is None and model in _MEANS:
+        work = _Work(progress, LIMIT_OPERATIONS, setting)
+        K, beside = _limit_products(_MEANS[model], setting, X, most, work)
+    else:
+        features = _draw(model, setting, X.shape[1], np.random.default_rng([seed, _NUMBERS[model]]))
+        work = _Work(progress, features.n_features, setting)
+        K, beside = _inner_products(features, X, most, work)
     curves = {name: Curve([], []) for name in outputs}
     for n in setting.sizes:
         errors, alphas = _best_errors(K[:n, :n], beside[:, :n], Y, most, setting.choosing)
@@ -236,13 +243,16 @@ def _curves(
 
 
 _NUMBERS = {"RFA": 0, "BRFA": 1, "RFMLP": 2, "softmax RFA": 3}  # of the random numbers
+_MEANS: dict[str, Mean] = {"RFA": "zero", "BRFA": "identity"}  # models whose kernel is known
 
 
 def _draw(model: str, setting: Setting, tokens: int, rng: np.random.Generator) -> FeatureMap:
     """The random features of a model."""
     if model == "RFMLP":
         return NeuronMap.draw(setting.n_neurons, tokens * setting.dim, rng, setting.scale)
-    mean = "identity" if model == "BRFA" else "zero"
+    if setting.n_heads is None:
+        raise ValueError(f"n_heads is None; {model} has a finite number of them")
+    mean = _MEANS.get(model, "zero")
     activation = "softmax" if model == "softmax RFA" else "relu"
     return AttentionMap.draw(setting.n_heads, setting.dim, mean, activation, rng, setting.scale)
 
@@ -279,6 +289,21 @@ def _inner_products(features: FeatureMap, X: Array, most: int, work: _Work) -> t
         beside += block[most:] @ trained.T
         work.done(work.products * (stop - start) / features.n_features)
     return K, beside
+
+
+def _limit_products(
+    mean: Mean, setting: Setting, X: Array, most: int, work: _Work
+) -> tuple[Array, Array]:
+    """The same for infinitely many heads and one key."""
+    if X.shape[1] != 2:
+        raise ValueError(f"n_heads is None and n_keys {X.shape[1] - 1}; expected one key")
+    products = np.empty((len(X), most), np.float32)
+    step = max(1, BLOCK_BYTES // (16 * most))
+    for start in range(0, len(X), step):
+        part = slice(start, start + step)
+        products[part] = kernel(X[part], X[:most], mean, setting.scale)
+        work.done(work.products * min(step, len(X) - start) / len(X))
+    return products[:most], products[most:]
 
 
 def _best_errors(

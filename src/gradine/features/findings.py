@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from gradine.features.complexity import complexity
 from gradine.features.experiments import FAMILIES, Part, Setting, Unit, targets
-from gradine.features.targets import on_sphere
+from gradine.features.maps import Mean
+from gradine.features.targets import Target, on_sphere
 
 __all__ = ["findings", "slope"]
 
@@ -19,6 +20,8 @@ Array = NDArray[np.float64]
 
 LAST_SIZES = 4  # that a slope is taken from
 VARIANCE_SAMPLES = 20_000
+NEAR = 0.1  # squared error, over a target's mean square, of the function whose B is taken
+MEANS: dict[str, Mean] = {"RFA": "zero", "BRFA": "identity"}
 
 
 def findings(units: Sequence[Unit], setting: Setting, figures: Sequence[str]) -> dict[str, Any]:
@@ -71,16 +74,28 @@ def slope(sizes: Sequence[int], errors: Array) -> float:
 
 
 def _predict(figure: str, found: dict[str, Any], setting: Setting) -> None:
-    """c sqrt(B / n) over the variance, with c such that it ends where RFA does.
+    """c sqrt(B / n) over the variance, with c such that RFA ends where it is measured to.
 
-    The theory has an upper bound: what can be compared is the slope, and c from target to target.
+    The theory has an upper bound: what can be compared is the slope, c from target to target, and
+    what the same c says of BRFA. B is that of a function within `NEAR` of the target.
     """
     X = on_sphere(VARIANCE_SAMPLES, setting.n_keys, setting.dim, 0)
     seeds = [targets((figure,), setting.dim, seed) for seed in range(setting.seeds)]
     for name, entry in found.items():
         drawn = [wanted[f"{figure}/{name}"] for wanted in seeds]
         entry["variance"] = float(np.median([target(X).var() for target in drawn]))
-        entry["complexity"] = float(np.median([complexity(t, setting.dim) for t in drawn]))
-        rate = np.sqrt(entry["complexity"] / np.array(setting.sizes)) / entry["variance"]
-        entry["predicted_constant"] = entry["models"]["RFA"]["median"][-1] / float(rate[-1])
-        entry["predicted"] = (entry["predicted_constant"] * rate).tolist()
+        entry["complexity"] = {
+            model: float(np.median([_complexity(t, mean, setting) for t in drawn]))
+            for model, mean in MEANS.items()
+        }
+        rates = {
+            model: np.sqrt(B / np.array(setting.sizes)) / entry["variance"]
+            for model, B in entry["complexity"].items()
+        }
+        constant = entry["models"]["RFA"]["median"][-1] / float(rates["RFA"][-1])
+        entry["predicted_constant"] = constant
+        entry["predicted"] = {model: (constant * rate).tolist() for model, rate in rates.items()}
+
+
+def _complexity(target: Target, mean: Mean, setting: Setting) -> float:
+    return complexity(target, setting.dim, mean, NEAR, setting.scale)

@@ -48,8 +48,12 @@ def draw_figures(found: dict[str, Any], folder: Path) -> list[Path]:
 
 def _title(name: str, entry: dict[str, Any]) -> str:
     target = name.replace("gamma", "\u03b3").replace("=", " = ")
-    B = entry["complexity"]
-    return f"{target},  B = {B:,.0f}" if B >= 100 else f"{target},  B = {B:.2g}"
+    plain, biased = (_short(entry["complexity"][model]) for model in ("RFA", "BRFA"))
+    return f"{target},  B = {plain}, biased {biased}"
+
+
+def _short(B: float) -> str:
+    return f"{B:,.0f}" if B >= 100 else f"{B:.2g}"
 
 
 def _bridge(entry: dict[str, Any], known: bool, ax: Axes) -> None:
@@ -64,7 +68,7 @@ def _bridge(entry: dict[str, Any], known: bool, ax: Axes) -> None:
 
 
 def _errors(entry: dict[str, Any], title: str, ax: Axes, *, first: bool) -> None:
-    """Medians with their quartiles, and the rate that theory has for RFA."""
+    """Medians with their quartiles, and the rate that theory has for RFA and BRFA."""
     lowest, sizes = 1.0, next(iter(entry["models"].values()))["n"]
     for model, curve in entry["models"].items():
         lines = [
@@ -74,10 +78,11 @@ def _errors(entry: dict[str, Any], title: str, ax: Axes, *, first: bool) -> None
         ax.plot(sizes, lines[0], "o-", color=COLOURS[model], label=model, ms=2.5, lw=1.3)
         ax.fill_between(sizes, lines[1], lines[2], color=COLOURS[model], alpha=0.2, lw=0)
         lowest = min(lowest, *lines[1])
-    if "predicted" in entry:
-        label = "rate \u221a(B/n)"
-        inside = [pair for pair in zip(sizes, entry["predicted"], strict=True) if pair[1] < 1.3]
-        ax.plot(*zip(*inside, strict=True), "--", color=FOUND, lw=1.0, label=label)
+    for model, predicted in entry.get("predicted", {}).items():
+        inside = [pair for pair in zip(sizes, predicted, strict=True) if pair[1] < 1.3]
+        if inside:
+            label = f"\u221a(B/n), {model}"
+            ax.plot(*zip(*inside, strict=True), "--", color=COLOURS[model], lw=1.0, label=label)
     scientific(ax, sizes)
     scientific(ax, [lowest, 1.1], "y")
     ax.set_title(title, fontsize=9)

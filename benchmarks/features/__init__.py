@@ -1,0 +1,1 @@
+"""Random-feature attention, beside scikit-learn and in order: `python -m benchmarks.features`."""
