@@ -80,7 +80,7 @@ DATA_RULES: dict[str, Rule] = {
         at_least=True,
         sculpt=ExactConfig().sure,
         exact=None,
-        paper="effective rank large against m and log d; the number of heads is given",
+        paper="attention matrices not of too low rank; the number of heads is given",
     ),
     "heads": RULES["heads"],
 }

@@ -1,7 +1,7 @@
 """The conditions by name: what each is for, what the theorem asks, and where learners stop [CL25].
 
-The theorem leaves its constants open ("up to polynomial factors"), so a threshold is where a learner
-of this package was seen to fail as a dial (`gradine.hard.dial`) turned the condition off.
+The theorem leaves its constants open ("up to polynomial factors"), so a threshold is where a
+learner of this package was seen to fail as a dial (`gradine.hard.dial`) turned the condition off.
 `python -m benchmarks.conditions` measures it, on other seeds than those that set it.
 """
 
@@ -21,7 +21,7 @@ RULES: dict[str, Rule] = {
         at_least=True,
         sculpt=2.0,  # at 2.5 it learned 4 of 4, at 1.3 1 of 4
         exact=0.01,  # it learned at 0.0025, not at 0.0004
-        paper="logits large enough for margins of log poly(kd)",
+        paper="margins of log poly(kd) occur",
     ),
     "logits_not_sharp": Rule(
         what="the largest norm of an attention matrix, the standard deviation of its logits,",
@@ -30,8 +30,7 @@ RULES: dict[str, Rule] = {
         at_least=False,
         sculpt=8.0,  # at 16 it learned 3 of 4, at 63 2 of 4
         exact=50.0,  # it learned at 25, at 160 the function only
-        paper="logits at most polylog(d), so that patterns spread over tokens with probability "
-        "1/poly(kd)",
+        paper="patterns with two weights of at least 1/poly(k) occur",
     ),
     "effective_rank": Rule(
         what="the smallest effective rank of an attention matrix, (|Theta| / |Theta|_op)^2,",
@@ -40,7 +39,7 @@ RULES: dict[str, Rule] = {
         at_least=True,
         sculpt=1.3,  # from 1.5 on it learned 4 of 4, at 1.07 2 of 4
         exact=None,
-        paper="large against m and log d",
+        paper="attention matrices not of too low rank",
     ),
     "row_share": Rule(
         what="the largest share that one row has in the squares of an attention matrix",
@@ -49,7 +48,7 @@ RULES: dict[str, Rule] = {
         at_least=False,
         sculpt=0.6,  # up to 0.9 it learned 4 of 4, at 1 1 of 4
         exact=None,
-        paper="rows of comparable norm: a share of about 1/d",
+        paper="dense rows",
     ),
     "column_share": Rule(
         what="the largest share that one column has in the squares of an attention matrix",
@@ -58,7 +57,7 @@ RULES: dict[str, Rule] = {
         at_least=False,
         sculpt=0.6,  # up to 0.84 it learned 4 of 4, at 0.87 1 of 2, at 1 none
         exact=None,
-        paper="columns of comparable norm: a share of about 1/d",
+        paper="dense columns",
     ),
     "theta_incoherence": Rule(
         what="the largest cosine between attention matrices of two heads",
@@ -67,7 +66,7 @@ RULES: dict[str, Rule] = {
         at_least=False,
         sculpt=0.999,  # at 0.99 it learned 4 of 4; equal heads it cannot tell apart
         exact=0.999,  # at 0.99 it learned 4 of 4, at 1 - 5e-7 1 of 4
-        paper="small against 1/m",
+        paper="attention matrices incoherent across heads",
     ),
     "w_incoherence": Rule(
         what="the largest cosine between projection matrices of two heads",
@@ -76,7 +75,7 @@ RULES: dict[str, Rule] = {
         at_least=False,
         sculpt=0.9,  # at 0.65 it learned 4 of 4, at 0.99 3 of 4, at 1 none
         exact=None,
-        paper="small against 1/m",
+        paper="projection matrices incoherent across heads",
     ),
     "sum_size": Rule(
         what="the energy of the summed projections over that of the heads, |W|^2 / sum |W_i|^2,",
@@ -85,7 +84,7 @@ RULES: dict[str, Rule] = {
         at_least=True,
         sculpt=0.25,  # from 0.2 on it learned 4 of 4, at 0.08 none of 2
         exact=None,
-        paper="sigma_min(W) at least 1/poly(d), W = sum W_i",
+        paper="sigma_min(sum W_i) at least 1/poly(d)",
     ),
     "sum_conditioning": Rule(
         what="the (k+1)-th singular value of the summed projections over the largest",
@@ -94,7 +93,7 @@ RULES: dict[str, Rule] = {
         at_least=True,
         sculpt=0.15,  # from 0.12 on it learned 4 of 4, at 0.07 none of 2
         exact=None,
-        paper="sigma_min(W) / sigma_max(W) at least 1/poly(d)",
+        paper="sigma_min(sum W_i) at least 1/poly(d)",
     ),
     "tokens": Rule(
         what="tokens over coordinates, k / min(d, d_out),",
@@ -112,7 +111,7 @@ RULES: dict[str, Rule] = {
         at_least=False,
         sculpt=0.3,  # at 1/4 it learned 4 of 4, at 3/8 1 of 4
         exact=0.75,  # it learned 6 heads in 8 coordinates, not 9
-        paper="m small against d: examples grow like (kd)^Theta(m)",
+        paper="m small against d",
     ),
     "matched_patterns": Rule(
         what="the probability that a row looks at two tokens and all heads agree on it",
@@ -121,7 +120,7 @@ RULES: dict[str, Rule] = {
         at_least=True,
         sculpt=None,
         exact=None,
-        paper="at least (kd)^-O(m)",
+        paper="1/(kd)^O(m): (kd)^Theta(m) examples are enough",
     ),
     "one_token_patterns": Rule(
         what="the probability that all heads look at one and the same token",
@@ -130,6 +129,6 @@ RULES: dict[str, Rule] = {
         at_least=True,
         sculpt=None,
         exact=None,
-        paper="at least (kd)^-O(m)",
+        paper="1/(kd)^O(m): (kd)^Theta(m) examples are enough",
     ),
 }
