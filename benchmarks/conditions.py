@@ -39,6 +39,7 @@ TURNS: dict[Learner, dict[str, tuple[tuple[float, ...], tuple[float, ...]]]] = {
         "low_rank": ((0.3,), (0.8, 1.0)),
         "one_row": ((0.4,), (0.8, 1.0)),
         "one_column": ((0.4,), (0.7, 1.0)),
+        "faint_head": ((0.1,), (0.5, 1.0)),
         "zero_sum": ((0.4,), (0.75, 1.0)),
         "steep_sum": ((0.2,), (0.5, 1.0)),
         "sharp": ((0.1,), (0.3, 1.0)),
@@ -49,6 +50,7 @@ TURNS: dict[Learner, dict[str, tuple[tuple[float, ...], tuple[float, ...]]]] = {
     },
     "exact": {
         "equal_theta": ((0.5,), (0.9, 1.0)),
+        "faint_head": ((0.5,), (1.0,)),
         "sharp": ((0.2,), (1.0,)),
         "flat": ((0.4,), (0.8, 1.0)),
         "many_heads": ((0.2,), (0.5, 0.9)),

@@ -44,6 +44,7 @@ def test_the_ends_of_the_dials():
         assert (np.linalg.matrix_rank(end(name).theta) == 1).all()
     assert (np.count_nonzero(np.abs(end("one_row").theta).sum(axis=2), axis=1) == 1).all()
     assert (np.count_nonzero(np.abs(end("one_column").theta).sum(axis=1), axis=1) == 1).all()
+    assert not end("faint_head").w[-1].any() and end("faint_head").w[0].any()
     assert np.abs(end("zero_sum", heads=3).w.sum(axis=0)).max() < 1e-12
     assert np.linalg.matrix_rank(end("steep_sum").w.sum(axis=0), tol=1e-9) == 1
     assert end("few_outputs").out_dim == 1 and end("few_outputs").dim == 8

@@ -39,6 +39,8 @@ def test_values_are_what_they_are_called(good):
     assert value(identity, "row_share") == pytest.approx(value(good, "row_share"), abs=0.3)
     cosine = abs(np.sum(w[0] * w[1])) / np.linalg.norm(w[0]) / np.linalg.norm(w[1])
     assert value(good, "w_incoherence") == pytest.approx(cosine)
+    halved = gradine.AttentionLayer(theta, np.stack([w[0], 0.5 * w[0]]))
+    assert value(halved, "w_balance") == pytest.approx(0.5)
     total = w.sum(axis=0)
     assert value(good, "sum_size") == pytest.approx(np.sum(total**2) / np.sum(w**2))
     singular = np.linalg.svd(total, compute_uv=False)

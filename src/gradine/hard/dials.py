@@ -110,6 +110,12 @@ def _faded(theta: Array, turn: float, rng: np.random.Generator) -> Array:
     return _scaled_back(theta * factors[:, :, None], theta)
 
 
+def _faint_head(turn: float, heads: int, dim: int, rng: np.random.Generator) -> AttentionLayer:
+    theta, w = _planted(heads, dim, rng)
+    w[-1] *= 1.0 - turn
+    return AttentionLayer(theta, w)
+
+
 def _zero_sum(turn: float, heads: int, dim: int, rng: np.random.Generator) -> AttentionLayer:
     """Each W_i gives up its share of the sum."""
     theta, w = _planted(heads, dim, rng)
@@ -165,6 +171,7 @@ DIALS: dict[str, Dial] = {
     "low_rank": Dial("effective_rank", "attention matrices fall to rank one", _low_rank),
     "one_row": Dial("row_share", "attention matrices fade to one row", _one_row),
     "one_column": Dial("column_share", "attention matrices fade to one column", _one_column),
+    "faint_head": Dial("w_balance", "the projection matrix of the last head fades", _faint_head, 2),
     "zero_sum": Dial("sum_size", "the sum of the projection matrices vanishes", _zero_sum, 2),
     "steep_sum": Dial(
         "sum_conditioning", "the sum of the projection matrices falls to rank one", _steep_sum, 2

@@ -87,8 +87,10 @@ def _of_attention(theta: Array) -> dict[str, float]:
 def _of_projections(w: Array, k: int) -> dict[str, float]:
     """Of the projection matrices (m, d, d_out), and of their sum."""
     total = w.sum(axis=0)
+    norms = np.linalg.norm(w, axis=(1, 2))
     return {
         "w_incoherence": largest_cosine(w),
+        "w_balance": float(norms.min() / max(norms.max(), TINY)),
         "sum_size": float(np.sum(total**2) / max(np.sum(w**2), TINY)),
         "sum_conditioning": conditioning(total, k),
     }

@@ -77,6 +77,15 @@ RULES: dict[str, Rule] = {
         exact=None,
         paper="projection matrices incoherent across heads",
     ),
+    "w_balance": Rule(
+        what="the smallest norm of a projection matrix over the largest",
+        purpose="rows on which a faint head differs from the others must not look as if it agreed",
+        phase="phase 2, sculpt",
+        at_least=True,
+        sculpt=0.7,  # at 0.75 it learned 6 of 6, at 0.6 2 of 6
+        exact=1e-3,  # it learned 3 of 3 there; a head without W cannot be seen
+        paper="no condition of its own; seen to matter here",
+    ),
     "sum_size": Rule(
         what="the energy of the summed projections over that of the heads, |W|^2 / sum |W_i|^2,",
         purpose="the crude sum must stand out from its bias and noise",
@@ -109,7 +118,7 @@ RULES: dict[str, Rule] = {
         purpose="heads must agree on enough rows, and m net points be searched",
         phase="phase 6, search",
         at_least=False,
-        sculpt=0.3,  # at 1/4 it learned 4 of 4, at 3/8 1 of 4
+        sculpt=0.35,  # at 1/3 it learned 4 of 4, at 3/8 1 of 4
         exact=0.75,  # it learned 6 heads in 8 coordinates, not 9
         paper="m small against d",
     ),
