@@ -126,6 +126,15 @@ def test_the_exact_learner_needs_less():
     assert not check(dial("equal_theta", 1.0), 3).holds_for("exact")
 
 
+def test_long_sequences_are_sampled_less_often(good, monkeypatch):
+    monkeypatch.setattr("gradine.theory.conditions.NUMBERS", 2 * 9 * 400)
+    coarse, fine = check(good, 3)["matched_patterns"], check(good, 3, seed=1)["matched_patterns"]
+    monkeypatch.undo()
+    exact = check(good, 3)["matched_patterns"]
+    assert 2.0 < coarse.error / exact.error < 5.0
+    assert abs(fine.value - exact.value) < 6.0 * fine.error
+
+
 def test_one_head_has_no_pair(good):
     assert largest_cosine(good.theta[:1]) == 0.0
 

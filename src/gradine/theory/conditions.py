@@ -29,6 +29,7 @@ __all__ = ["EXAMPLES", "check", "conditioning", "largest_cosine"]
 Array = NDArray[np.float64]
 
 SAMPLES = 4000  # sequences by which probabilities are estimated
+NUMBERS = 2**24  # attention weights of them at most: long sequences are sampled less often
 MATCHED = 0.1  # difference of two attention weights up to which heads agree on a row
 ONE_TOKEN = 0.9  # attention of every head on one token: the row shows a row of X W
 TRUE_SHARE = 0.25  # of the rows that phase 3 looks at: so many must be what it takes them for
@@ -64,7 +65,8 @@ def check(
     values["tokens"] = seq_len / min(d, layer.out_dim)
     values["heads"] = layer.n_heads / d
     conditions = {name: RULES[name].judge(name, value) for name, value in values.items()}
-    X = sample_inputs(SAMPLES, seq_len, d, kind, seed)
+    samples = min(SAMPLES, max(1, NUMBERS // (layer.n_heads * seq_len**2)))
+    X = sample_inputs(samples, seq_len, d, kind, seed)
     conditions |= _of_patterns(layer.attention(X), examples, d, layer.width)
     subject = f"{layer.n_heads} heads, {seq_len} tokens, {d} coordinates"
     return Check(tuple(conditions[name] for name in RULES), subject)
