@@ -45,6 +45,7 @@ ORDER = [
     "queries",
     "learn",
     "query",
+    "theory",
     "features",
     "runs",
     "score",
