@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gradine.score import Match, compare
     from gradine.sculpt.config import SculptConfig
     from gradine.status import Status
+    from gradine.theory.plan import Plan, plan
 
 __version__ = "0.1.0"
 
@@ -52,6 +53,7 @@ __all__ = [
     "Noisy",
     "Oracle",
     "OracleConfig",
+    "Plan",
     "QueryConfig",
     "RandomFeatureAttention",
     "RandomFeatureMLP",
@@ -64,6 +66,7 @@ __all__ = [
     "learn_by_queries",
     "learn_examples",
     "open_examples",
+    "plan",
     "plant",
     "sample_inputs",
 ]
@@ -85,6 +88,7 @@ _HOME = {
     "Noisy": "gradine.queries.asking.defences",
     "Oracle": "gradine.queries.asking.oracle",
     "OracleConfig": "gradine.queries.asking.config",
+    "Plan": "gradine.theory.plan",
     "QueryConfig": "gradine.queries.config",
     "RandomFeatureAttention": "gradine.features.estimators",
     "RandomFeatureMLP": "gradine.features.estimators",
@@ -97,6 +101,7 @@ _HOME = {
     "learn_by_queries": "gradine.query",
     "learn_examples": "gradine.learn",
     "open_examples": "gradine.examples",
+    "plan": "gradine.theory.plan",
     "plant": "gradine.inputs",
     "sample_inputs": "gradine.inputs",
 }

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gradine import __version__
-from gradine.cli import compare, demo, extract, features, hard, learn, plant, query, sample
+from gradine.cli import compare, demo, extract, features, hard, learn, plan, plant, query, sample
 from gradine.cli.console import BAD_INPUT, STOPPED, Ending, one_line, tell_error
 
 __all__ = ["app", "main"]
@@ -27,6 +27,7 @@ STORY = (
     compare.compare,
     demo.demo,
     features.features,
+    plan.plan,
 )
 for command in STORY:
     app.command()(command)
