@@ -132,7 +132,8 @@ def bound_rows(samples: int = 200_000) -> list[list[str]]:
         row(f"Hanson-Wright, one token, {t:g} sd", tails.quadratic_tail(Theta, 3.0 * t), seen)
     row("Berry-Esseen, sum of signs", tails.berry_esseen(ones), float(np.abs(jump).max()))
     row("Littlewood-Offord, sum of signs", cube.littlewood_offord(d), float(weights.max()))
-    row("small ball, sum of signs, width 1", cube.small_ball(ones, 1.0), float(weights.max()))
+    two = float(weights[15] + weights[16])  # an interval of length 2 with both its ends
+    row("small ball, sum of signs, width 1", cube.small_ball(ones, 1.0), two)
     half = float(np.mean(np.abs(logits) >= 1.5))
     row("Paley-Zygmund, logit above half its sd (from below)", cube.paley_zygmund(2), half)
     row("slice of weight 16, any event", cube.slice_ratio(d, 16), 1.0 / float(weights[16]))

@@ -45,6 +45,8 @@ STORY = [
     "limits",
     "features",
     "hard",
+    "plan",
+    "tails",
 ]
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
