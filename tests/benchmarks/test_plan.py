@@ -34,7 +34,7 @@ def test_a_stopped_run_goes_on_and_the_whole_is_written(tmp_path, monkeypatch, c
     assert plan.main(["--out", str(tmp_path)]) == 0
     assert len(set(asked)) == len(asked) - 1  # the one that was stopped came again, no other
     (record,) = json.loads((tmp_path / "plan.json").read_text())["settings"]
-    assert record["succeeded"] == 3 and 22 <= record["least_fit"] <= 24
+    assert record["succeeded"] == 3 and 22 <= record["least_fit"] <= 26
     assert record["above_fit"] == record["fit"] / record["least_fit"]
     assert "within 4 times the smallest number in 1 of 1" in (tmp_path / "plan.md").read_text()
 
