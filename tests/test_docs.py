@@ -46,6 +46,8 @@ STORY = [
     "features",
     "hard",
     "check",
+    "plan",
+    "tails",
 ]
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

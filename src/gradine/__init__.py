@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gradine.status import Status
     from gradine.theory.conditions import check
     from gradine.theory.from_data import check_examples
+    from gradine.theory.plan import Plan, plan
 
 __version__ = "0.1.0"
 
@@ -54,6 +55,7 @@ __all__ = [
     "Noisy",
     "Oracle",
     "OracleConfig",
+    "Plan",
     "QueryConfig",
     "RandomFeatureAttention",
     "RandomFeatureMLP",
@@ -68,6 +70,7 @@ __all__ = [
     "learn_by_queries",
     "learn_examples",
     "open_examples",
+    "plan",
     "plant",
     "sample_inputs",
 ]
@@ -89,6 +92,7 @@ _HOME = {
     "Noisy": "gradine.queries.asking.defences",
     "Oracle": "gradine.queries.asking.oracle",
     "OracleConfig": "gradine.queries.asking.config",
+    "Plan": "gradine.theory.plan",
     "QueryConfig": "gradine.queries.config",
     "RandomFeatureAttention": "gradine.features.estimators",
     "RandomFeatureMLP": "gradine.features.estimators",
@@ -103,6 +107,7 @@ _HOME = {
     "learn_by_queries": "gradine.query",
     "learn_examples": "gradine.learn",
     "open_examples": "gradine.examples",
+    "plan": "gradine.theory.plan",
     "plant": "gradine.inputs",
     "sample_inputs": "gradine.inputs",
 }

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from gradine.exact.heads import unknowns
-from gradine.examples import MOST_CERTIFY, Examples, FittingData, Survey, held_out_sizes
+from gradine.examples import MOST_CERTIFY, Examples, FittingData, Survey
 from gradine.fit import LearnConfig
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "check_size",
     "exact_objection",
     "held_out_objection",
+    "least_examples",
     "sculpt_objection",
 ]
 
@@ -106,24 +107,22 @@ def held_out_objection(data: FittingData, config: LearnConfig) -> str:
 
 
 def _too_few(data: FittingData, heads: int, needed: int, config: LearnConfig, more: str) -> str:
-    total = _least_examples(needed, config)
+    total = least_examples(needed, config)
     return (
         f"n = {data.examples.n} is too few examples for the unknowns; {heads} "
         f"head{'s' if heads > 1 else ''} at dim {data.dim} need at least {total}{more}"
     )
 
 
-def _least_examples(needed: int, config: LearnConfig) -> int:
-    """The fewest examples of which ``needed`` are left to fit, and enough to certify."""
+def least_examples(needed: int, config: LearnConfig) -> int:
+    """The fewest examples of which ``needed`` are left to fit, and enough to certify.
+
+    >>> least_examples(88, LearnConfig()), least_examples(495, LearnConfig())
+    (275, 783)
+    """
     total = max(needed, _certifying(config))
     while True:
-        validation, certify = held_out_sizes(
-            total,
-            config.validation_examples,
-            config.certify_examples,
-            config.held_out_share,
-            config.least_certify,
-        )
+        validation, certify = config.held_out(total)
         missing = needed - (total - validation - certify)
         if missing <= 0:
             return total

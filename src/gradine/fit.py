@@ -10,7 +10,7 @@ import numpy as np
 
 from gradine.certificate import EPS_GRID, Certificate
 from gradine.exact.config import ExactConfig
-from gradine.examples import Split, Survey, make_split
+from gradine.examples import Split, Survey, held_out_sizes, make_split
 from gradine.layer import AttentionLayer
 from gradine.sculpt.config import SculptConfig
 from gradine.status import Status
@@ -62,6 +62,20 @@ class LearnConfig:
         """
         delta = (1.0 - self.confidence) / len(EPS_GRID)
         return math.ceil(math.log(delta) / math.log1p(-self.share))
+
+    def held_out(self, n: int) -> tuple[int, int]:
+        """How many of n examples validate, and how many certify.
+
+        >>> LearnConfig().held_out(500)
+        (67, 165)
+        """
+        return held_out_sizes(
+            n,
+            self.validation_examples,
+            self.certify_examples,
+            self.held_out_share,
+            self.least_certify,
+        )
 
     def split(self, n: int, seed: int) -> Split:
         """Which of n examples a run with this seed fits, and which it keeps away."""

@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 
 from gradine import __version__
-from gradine.cli import check, compare, demo, extract, features, hard, learn, plant, query, sample
+from gradine.cli import (
+    check,
+    compare,
+    demo,
+    extract,
+    features,
+    hard,
+    learn,
+    plan,
+    plant,
+    query,
+    sample,
+)
 from gradine.cli.console import BAD_INPUT, STOPPED, Ending, one_line, tell_error
 
 __all__ = ["app", "main"]
@@ -28,6 +40,7 @@ STORY = (
     demo.demo,
     check.check,
     features.features,
+    plan.plan,
 )
 for command in STORY:
     app.command()(command)
