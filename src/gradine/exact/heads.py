@@ -238,17 +238,28 @@ def _starts(
     config, seed = task.config, [task.seed, heads]
     if start is not None:
         yield MOMENTS, parameters_of(problem, start, None, rank, task.seed)
+    rng = np.random.default_rng(seed)
     if rank is not None:
+        # Penalised starts were made for softmax: of another function, they come last; and heads
+        # without a scale that penalties have pulled to zero do not come back from there.
+        for _ in range(0 if task.function is SOFTMAX else starts):
+            yield SMALL, parameters_of(problem, _small(rng, heads, problem, config), None, rank)
+        if task.function.scale_free:
+            return
         for parameters in low_rank_starts(problem, heads, rank, config, seed, path):
             yield LOW_RANK, parameters
         return
-    rng = np.random.default_rng(seed)
     plenty = start is None and _equations(problem, heads, rank) >= config.plenty
     for attempt in range(starts - (start is not None)):
-        theta = rng.standard_normal((heads, problem.width, problem.dim))
-        theta *= config.start_scale / problem.dim
+        theta = _small(rng, heads, problem, config)
         first = plenty and attempt == 0
         yield SMALL if first else ANNEALED, (kernels.like(theta, problem.X),)
+
+
+def _small(rng: np.random.Generator, heads: int, problem: Projection, config: ExactConfig) -> Array:
+    """Random heads that are committed to nothing."""
+    theta = rng.standard_normal((heads, problem.width, problem.dim))
+    return theta * (config.start_scale / problem.dim)
 
 
 def parameters_of(

@@ -181,8 +181,13 @@ class Workshop:
         best: HeadFit | None = None
         if self.wide(heads) and ranks[0] is not None:
             return fit_wide(self.wide_task(heads, ranks[0]), heads, ranks[0])
+        count = self.data.split.n_fit if len(ranks) > 1 else None
+        if count is None and self.function is not SOFTMAX:
+            # Starts with narrow heads were made for softmax: others take as many as full heads do.
+            bound = self.unknowns(heads, None) / (self.data.seq_len * self.data.out_dim)
+            count = math.ceil(self.config.examples_per_bound * bound)
         for rank in ranks:
-            task = self.task(heads, rank, self.data.split.n_fit if len(ranks) > 1 else None)
+            task = self.task(heads, rank, count)
             found = fit_heads(task, heads, rank, self.known.get(heads), starts)
             if best is None or found.validation_error < best.validation_error:
                 best = found
