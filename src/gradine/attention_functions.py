@@ -130,7 +130,7 @@ def _polynomial(logits: AnyArray) -> AnyArray:
     unit = xp.where(unit > 1.0, unit, xp.ones_like(unit))
     t /= unit
     t *= t
-    t += 1.0 / unit**2
+    t += (1.0 / unit) ** 2
     t /= xp.sum(t, axis=-1, keepdims=True)
     return t
 
