@@ -45,6 +45,7 @@ STORY = [
     "limits",
     "features",
     "hard",
+    "attention",
 ]
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -236,6 +237,8 @@ def test_every_setting_is_explained(kind, field):
         assert f"`{default}`" in stated
     elif isinstance(default, MomentConfig | MixConfig | DeflateConfig | FinishConfig):
         assert f"`{type(default).__name__}()`" in stated
+    elif isinstance(default, str):
+        assert f"`{default}`" in stated
     elif isinstance(default, tuple):
         assert tuple(numbers(stated)) == default
     else:

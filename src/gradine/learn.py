@@ -64,7 +64,8 @@ def learn(
     """Learn the heads of an attention layer from examples.
 
     ``X`` (n, k, d) are token sequences and ``Y`` (n, k, d_out) what the layer made of them; for
-    torch tensors the exact learner computes in torch, on their device. A run that does not succeed
+    torch tensors the exact learner computes in torch, on their device. The attention function is
+    softmax unless ``config`` names another (``ExactConfig.attention``). A run that does not succeed
     returns a `Fit` whose status says why; only input that makes no sense raises ``ValueError``.
 
     >>> import gradine
