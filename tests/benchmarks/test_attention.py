@@ -6,10 +6,12 @@ from benchmarks import attention
 from benchmarks.attention import Grid
 from benchmarks.store import Store
 
+NAMES = ("softmax", "polynomial", "sigmoid", "relu")  # others may have been registered
 TINY = Grid(heads=(1,), scales=(1.0,), seeds=1)
 
 
 def test_every_function_is_measured_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(attention, "FUNCTIONS", NAMES)
     monkeypatch.setattr(attention, "DIM", 4)
     monkeypatch.setattr(attention, "MANY", 1000)
     store = Store(tmp_path / "attention.jsonl", attention.MEASURED_BY)
@@ -34,6 +36,7 @@ def test_every_function_is_measured_once(tmp_path, monkeypatch, capsys):
 def test_command(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(attention, "SCRATCH", tmp_path)
     monkeypatch.setattr(attention, "QUICK", TINY)
+    monkeypatch.setattr(attention, "FUNCTIONS", NAMES)
     monkeypatch.setattr(attention, "DIM", 4)
     monkeypatch.setattr(attention, "MANY", 1000)
     assert attention.main(["--quick"]) == 0
