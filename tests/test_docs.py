@@ -48,6 +48,7 @@ STORY = [
     "check",
     "plan",
     "tails",
+    "attention",
 ]
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -239,6 +240,8 @@ def test_every_setting_is_explained(kind, field):
         assert f"`{default}`" in stated
     elif isinstance(default, MomentConfig | MixConfig | DeflateConfig | FinishConfig):
         assert f"`{type(default).__name__}()`" in stated
+    elif isinstance(default, str):
+        assert f"`{default}`" in stated
     elif isinstance(default, tuple):
         assert tuple(numbers(stated)) == default
     else:

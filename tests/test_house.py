@@ -21,6 +21,7 @@ ORDER = [
     "records",
     "progress",
     "kernels",
+    "attention_functions",
     "factors",
     "forward",
     "canonical",

@@ -25,9 +25,9 @@ def both(function, *arrays):
     ("function", "arrays"),
     [
         (kernels.softmax, [X]),
-        (kernels.attend, [X, THETA]),
+        (kernels.logits_of, [X, THETA]),
         (kernels.side_by_side, [THETA]),
-        (lambda X, theta: kernels.features_of(X, kernels.attend(X, theta)), [X, THETA]),
+        (lambda X, theta: kernels.features_of(X, kernels.logits_of(X, theta)), [X, THETA]),
         (lambda P, C: kernels.softmax_derivative(P, C + 0.0), [X, X]),
         (lambda A: kernels.cholesky(A @ A.T), [RNG.standard_normal((4, 4))]),
         (lambda A, B: kernels.solve_lower(kernels.cholesky(A @ A.T), B),
@@ -44,7 +44,9 @@ def test_libraries_agree(function, arrays):
 def test_attention_is_that_of_the_definition():
     logits = np.einsum("nrb,mbe,nje->nrmj", X, THETA, X)
     weights = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
-    np.testing.assert_allclose(kernels.attend(X, THETA).reshape(weights.shape), weights)
+    np.testing.assert_allclose(
+        kernels.softmax(kernels.logits_of(X, THETA)).reshape(weights.shape), weights
+    )
 
 
 def test_softmax_derivative_is_a_derivative():

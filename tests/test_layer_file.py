@@ -134,7 +134,7 @@ def test_flipped_header_bytes_never_crash(layer, tmp_path):
     [
         ({"theta": THETA, "w": W}, None, "not a gradine layer file"),
         ({"theta": THETA, "w": W}, {**OURS, "format": "other"}, "not a gradine layer file"),
-        ({"theta": THETA, "w": W}, {**OURS, "format_version": "2"}, "version '2'; expected '1'"),
+        ({"theta": THETA, "w": W}, {**OURS, "format_version": "3"}, "version '3'; expected '1'"),
         ({"theta": THETA, "w": W}, {**OURS, "constant": "maybe"}, "constant is 'maybe'"),
         ({"theta": THETA}, OURS, r"holds \['theta'\]"),
         ({"theta": THETA, "w": W, "b": W}, OURS, "holds"),

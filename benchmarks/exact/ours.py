@@ -69,6 +69,7 @@ def ours(
     seed: int,
     *,
     rank: int | None = None,
+    attention: str = "softmax",
     few: bool = True,
     examples_per_bound: float | None = None,
     truth: gradine.AttentionLayer | None = None,
@@ -82,7 +83,7 @@ def ours(
     from gradine.exact.results import HeadFit
 
     held = {"held_out_share": SHARE, "validation_examples": VALIDATE, "certify_examples": CERTIFY}
-    exact = ExactConfig(rank=rank)
+    exact = ExactConfig(rank=rank, attention=attention)
     if examples_per_bound is not None:
         exact = replace(exact, examples_per_bound=examples_per_bound)
     config = LearnConfig(exact=exact, **(held if few else {}))

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from gradine.attention_functions import attention_function
 from gradine.exact.heads import unknowns
 from gradine.examples import MOST_CERTIFY, Examples, FittingData, Survey
 from gradine.fit import LearnConfig
@@ -68,6 +69,11 @@ def sculpt_objection(
     data: FittingData, seen: Survey, heads: int | None, config: LearnConfig
 ) -> str:
     """Why the six phases cannot work with these examples; empty if they can."""
+    if config.exact.attention != "softmax":
+        return (
+            f"attention is {config.exact.attention!r}; the six phases are for 'softmax', "
+            "expected method 'exact'"
+        )
     m = heads or 1
     per_head = data.unknowns + data.width * data.out_dim
     bound = math.ceil(m * per_head / (data.seq_len * data.out_dim))
@@ -88,7 +94,8 @@ def exact_objection(data: FittingData, seen: Survey, heads: int | None, config: 
     if rank is not None and not 1 <= rank <= data.dim:
         return f"rank is {rank}; expected between 1 and {data.dim}, the dimension of a token"
     m = heads or 1
-    least = unknowns(m, data.width, data.dim, data.out_dim, 1 if rank is None else rank)
+    keys = data.keys(attention_function(config.exact.attention))
+    least = unknowns(m, data.width, keys, data.out_dim, 1 if rank is None else rank)
     needed = math.ceil(least / (data.seq_len * data.out_dim))
     if not len(data.split.validation) or not len(data.split.certify):
         return f"n = {data.examples.n} is too few examples: none is left to check an answer"

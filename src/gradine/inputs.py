@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.attention_functions import attention_function
 from gradine.layer import AttentionLayer
 
 __all__ = ["INPUT_KINDS", "InputKind", "Seed", "plant", "sample_inputs"]
@@ -17,7 +18,7 @@ InputKind = Literal["boolean", "gaussian"]
 Seed: TypeAlias = int | np.random.Generator
 
 INPUT_KINDS: tuple[InputKind, ...] = ("boolean", "gaussian")
-QUERY_BIAS = 0.25  # norm of a planted query bias, relative to the scale of its head
+QUERY_BIAS = 0.25  # norm of a planted query or key bias, relative to the scale of its head
 
 
 def plant(
@@ -29,6 +30,7 @@ def plant(
     *,
     out_dim: int | None = None,
     constant: bool = False,
+    attention: str = "softmax",
 ) -> AttentionLayer:
     """A random layer to be found again.
 
@@ -36,7 +38,8 @@ def plant(
     a logit under +-1 or Gaussian tokens; entries of W_i have variance 1/dim. With ``rank`` both
     are products of Gaussian factors of that rank, as in a layer with narrow heads. With
     ``constant`` a constant coordinate follows the ``dim`` others: each head gets a query bias,
-    and the layer an output bias.
+    and the layer an output bias. ``attention`` names the attention function; where it shows more of
+    the constant coordinate than softmax does, heads get key biases and output biases of their own.
 
     >>> layer = plant(heads=2, dim=8, scale=3.0, rank=2)
     >>> layer.theta.shape, layer.w.shape, round(float(np.linalg.norm(layer.theta[0])), 12)
@@ -50,6 +53,7 @@ def plant(
     if not (np.isfinite(scale) and scale > 0):
         raise ValueError(f"scale is {scale}; expected a positive finite number")
 
+    function = attention_function(attention)
     rng = np.random.default_rng(seed)
     width = dim + constant
     theta = np.zeros((heads, width, width))
@@ -57,11 +61,16 @@ def plant(
     for Theta, W in zip(theta, w, strict=True):
         Theta[:dim, :dim] = _with_norm(_gaussian(rng, dim, dim, rank), scale)
         W[:dim] = _gaussian(rng, dim, out_dim, rank) / np.sqrt(dim)
-        if constant:  # the key-constant column stays zero: it cancels in the softmax
+        if constant:
             Theta[-1, :dim] = _with_norm(rng.standard_normal(dim), QUERY_BIAS * scale)
-    if constant:  # only the sum over heads is visible, so each head carries an equal share
+        if constant and not function.shift_invariant:  # the key-constant column cancels in softmax
+            Theta[:, -1] = _with_norm(rng.standard_normal(width), QUERY_BIAS * scale)
+        if constant and not function.normalised:
+            W[-1] = rng.standard_normal(out_dim) / np.sqrt(dim)
+    if constant and function.normalised:
+        # Only the sum over heads is visible, so each head carries an equal share.
         w[:, -1] = rng.standard_normal(out_dim) / np.sqrt(dim) / heads
-    return AttentionLayer(theta, w, constant)
+    return AttentionLayer(theta, w, constant, attention=attention)
 
 
 def sample_inputs(

@@ -11,13 +11,15 @@ from typing import Any
 from array_api_compat import array_namespace, device, is_torch_array
 
 __all__ = [
-    "attend",
     "cast",
     "cholesky",
     "features_of",
     "like",
+    "logits_of",
     "namespace",
     "narrowed",
+    "row_sums",
+    "share_derivative",
     "side_by_side",
     "softmax",
     "softmax_derivative",
@@ -77,12 +79,27 @@ def softmax_derivative(weights: AnyArray, change: AnyArray) -> AnyArray:
 
     The matrix behind it is symmetric, so this is its transpose as well. ``change`` is overwritten.
     """
-    xp, k = namespace(change), change.shape[-1]
-    change *= weights
-    # Sums over the few keys are slow as sums, and fast as a product.
-    ones = xp.ones((k, 1), dtype=change.dtype, device=device(change))
-    change -= weights * xp.reshape(xp.reshape(change, (-1, k)) @ ones, (*change.shape[:-1], 1))
+    return share_derivative(weights, weights, change)
+
+
+def share_derivative(weights: AnyArray, slopes: AnyArray, change: AnyArray) -> AnyArray:
+    """How shares g_j / sum_l g_l change with what g depends on: s_j c_j - p_j sum_l s_l c_l.
+
+    ``slopes`` are s_j = g_j' / sum_l g_l. ``change`` is overwritten.
+    """
+    change *= slopes
+    change -= weights * row_sums(change)
     return change
+
+
+def row_sums(array: AnyArray) -> AnyArray:
+    """Sums over the last axis, which stays with length 1.
+
+    Sums over the few keys are slow as sums, and fast as a product.
+    """
+    xp, k = namespace(array), array.shape[-1]
+    ones = xp.ones((k, 1), dtype=array.dtype, device=device(array))
+    return xp.reshape(xp.reshape(array, (-1, k)) @ ones, (*array.shape[:-1], 1))
 
 
 def side_by_side(matrices: AnyArray) -> AnyArray:
@@ -105,13 +122,11 @@ def logits_of(X: AnyArray, theta: AnyArray) -> AnyArray:
     return xp.reshape(queries, (n, k * m, d)) @ xp.matrix_transpose(keys)
 
 
-def attend(X: AnyArray, theta: AnyArray) -> AnyArray:
-    """Attention weights (n, k m, k); row r m + i is what head i gives for query r."""
-    return softmax(logits_of(X, theta))
-
-
 def features_of(X: AnyArray, weights: AnyArray) -> AnyArray:
-    """What the heads hand to their W_i, softmax(X Theta_i X^T) X, as (n k, m D)."""
+    """What the heads hand to their W_i, attention times X, as (n k, m D).
+
+    ``weights`` (n, k m, k) are those of the logits in `logits_of`, row by row.
+    """
     xp = namespace(X)
     n, k, width = X.shape
     heads = weights.shape[1] // k

@@ -1,6 +1,8 @@
 """The function class: a multi-head attention layer, its forward pass and its canonical form.
 
 F(X) = sum_{i=1..m} softmax(X Theta_i X^T) X W_i        X: k tokens x D, softmax over each row
+
+Another attention function may stand in the place of the softmax (`gradine.attention_functions`).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from array_api_compat import is_torch_array
 from numpy.typing import ArrayLike, NDArray
 
 from gradine import kernels
+from gradine.attention_functions import SOFTMAX, AttentionFunction, attention_function
 from gradine.canonical import canonical_form
 from gradine.checkpoint import read_checkpoint
 from gradine.factors import Factors, balanced_factors, finite_array
@@ -51,18 +54,19 @@ def attention_features(X: Array, theta: Array) -> Array:
     (5, 2, 4, 3)
     """
     n, k, width = X.shape
-    features = kernels.features_of(X, kernels.attend(X, theta))
+    features = kernels.features_of(X, kernels.softmax(kernels.logits_of(X, theta)))
     return features.reshape(n, k, len(theta), width).swapaxes(1, 2)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class AttentionLayer:
     """A multi-head attention layer, the thing that is planted, learned, saved and compared.
 
     ``theta`` has shape (m, D, D) and ``w`` (m, D, d_out); both are copied to float64 and made
     read-only. ``constant=True`` says that the last of the D coordinates is always 1, so that
     tokens have d = D - 1 coordinates of their own and the layer carries biases. ``factors``,
-    where they are known, must multiply to theta and w.
+    where they are known, must multiply to theta and w. ``attention`` names the attention function:
+    softmax, polynomial, sigmoid, relu, or one that was registered.
 
     >>> layer = AttentionLayer(np.zeros((1, 2, 2)), np.eye(2)[None])
     >>> layer([[1.0, -1.0], [3.0, 1.0]])  # Theta = 0 averages the tokens
@@ -74,32 +78,43 @@ class AttentionLayer:
     w: Array
     constant: bool = False
     factors: Factors | None = None
+    function: AttentionFunction = SOFTMAX
 
-    def __post_init__(self) -> None:
-        theta = finite_array("theta", self.theta, axes=3)
-        w = finite_array("w", self.w, axes=3)
+    def __init__(
+        self,
+        theta: ArrayLike,
+        w: ArrayLike,
+        constant: bool = False,
+        factors: Factors | None = None,
+        attention: str = "softmax",
+    ) -> None:
+        theta = finite_array("theta", theta, axes=3)
+        w = finite_array("w", w, axes=3)
         heads, width, columns = theta.shape
         if width != columns:
             raise ValueError(f"theta has shape {theta.shape}; expected (m, D, D)")
         if w.shape[:2] != (heads, width):
             raise ValueError(f"w has shape {w.shape}; expected ({heads}, {width}, d_out)")
-        if self.constant and width < 2:
+        if constant and width < 2:
             raise ValueError(f"constant is set but theta has width {width}; expected at least 2")
-        if self.factors is not None:
-            if not isinstance(self.factors, Factors):
-                kind = type(self.factors).__name__
+        if factors is not None:
+            if not isinstance(factors, Factors):
+                kind = type(factors).__name__
                 raise ValueError(f"factors is a {kind}; expected gradine.Factors")
-            if self.factors.bias is not None and not self.constant:
+            if factors.bias is not None and not constant:
                 raise ValueError("factors have a bias but constant is not set")
-            self.factors.check_product(theta, w)
+            factors.check_product(theta, w)
         object.__setattr__(self, "theta", theta)
         object.__setattr__(self, "w", w)
-        object.__setattr__(self, "constant", bool(self.constant))
+        object.__setattr__(self, "constant", bool(constant))
+        object.__setattr__(self, "factors", factors)
+        object.__setattr__(self, "function", attention_function(attention))
 
     def __repr__(self) -> str:
+        named = "" if self.function is SOFTMAX else f", attention={self.function.name!r}"
         return (
             f"AttentionLayer(heads={self.n_heads}, dim={self.dim}, "
-            f"out_dim={self.out_dim}, constant={self.constant})"
+            f"out_dim={self.out_dim}, constant={self.constant}{named})"
         )
 
     @property
@@ -125,8 +140,11 @@ class AttentionLayer:
     @property
     def n_parameters(self) -> int:
         """How many numbers of this layer examples can determine (generic heads)."""
-        per_head = self.width * self.dim + self.dim * self.out_dim
-        return self.n_heads * per_head + (self.out_dim if self.constant else 0)
+        function = self.function
+        keys = self.dim if function.shift_invariant else self.width
+        rows = self.dim if function.normalised else self.width
+        per_head = self.width * keys + rows * self.out_dim - function.scale_free
+        return self.n_heads * per_head + (self.width - rows) * self.out_dim
 
     def __call__(self, X: Any) -> Any:
         """F(X): (n, k, d) to (n, k, d_out), or one sequence (k, d) to (k, d_out).
@@ -148,33 +166,42 @@ class AttentionLayer:
     def canonical(self) -> AttentionLayer:
         """The same function in the one form that examples can identify.
 
-        Equal heads are merged, invisible ones dropped, the constant key column of Theta (it
-        cancels in the softmax) is zero, the constant row of the W_i (only its sum is visible) is
-        shared out equally, and heads come by decreasing norm of W, then of Theta. Factors are
-        left behind: they have a gauge, which no example can identify.
+        Equal heads are merged, invisible ones dropped, and heads come by decreasing norm of W, then
+        of Theta. The constant row of the W_i is shared out equally where attention adds up to 1, as
+        only its sum is visible then. With softmax the constant key column of Theta, which cancels,
+        is zero; with relu every Theta_i has norm 1, and W_i its scale; with polynomial attention
+        and a constant coordinate the last entry of Theta_i is at least -1 (of Theta and its mirror
+        image one is kept). Factors are left behind: no example can identify their gauge.
         """
-        theta, w = canonical_form(self.theta, self.w, self.constant)
-        return AttentionLayer(theta, w, self.constant)
+        theta, w = canonical_form(self.theta, self.w, self.constant, self.function)
+        return self._like(theta, w)
+
+    def _like(self, theta: Array, w: Array) -> AttentionLayer:
+        """A layer of the same kind with other heads."""
+        return AttentionLayer(theta, w, self.constant, attention=self.function.name)
 
     @classmethod
-    def from_factors(cls, factors: Factors, constant: bool = False) -> AttentionLayer:
+    def from_factors(
+        cls, factors: Factors, constant: bool = False, attention: str = "softmax"
+    ) -> AttentionLayer:
         """The layer whose heads are these products; it keeps the factors."""
-        return cls(factors.theta(), factors.w(), constant, factors)
+        return cls(factors.theta(), factors.w(), constant, factors, attention)
 
     def factored(self, rank: int | None = None, tolerance: float = 1e-10) -> AttentionLayer:
         """The same function with factors, found by truncated SVD and balanced.
 
         ``rank`` None takes the smallest rank that keeps every Theta_i and W_i to ``tolerance``, a
         relative Frobenius norm. A given rank that loses more of some head is a ``ValueError``; a
-        larger tolerance permits the loss. What cannot be seen is where ``canonical`` puts it: the
-        constant key column of Theta is zero, the constant row of W is shared out equally.
+        larger tolerance permits the loss. With softmax, what cannot be seen is where ``canonical``
+        puts it: the constant key column of Theta is zero, the constant row of W is shared out.
 
         >>> layer = AttentionLayer(np.ones((1, 4, 4)), np.eye(4)[None]).factored()
         >>> layer.factors
         Factors(heads=1, rank=1, value_rank=4)
         """
-        factors = balanced_factors(self.theta, self.w, self.constant, rank, tolerance)
-        return AttentionLayer.from_factors(factors, self.constant)
+        unseen = self.constant and self.function.shift_invariant
+        factors = balanced_factors(self.theta, self.w, unseen, rank, tolerance)
+        return AttentionLayer.from_factors(factors, self.constant, self.function.name)
 
     @classmethod
     def from_torch(cls, module: Any) -> AttentionLayer:
@@ -193,8 +220,12 @@ class AttentionLayer:
 
         ``module(X, X, X)[0]`` is then ``layer(X)``. Torch has as many outputs as inputs and heads
         of rank d / m: a layer that does not fit is a ``ValueError`` naming the head and its rank.
-        ``dtype`` None is torch's default type.
+        ``dtype`` None is torch's default type. Torch has softmax only.
         """
+        if self.function is not SOFTMAX:
+            raise ValueError(
+                f"layer has attention {self.function.name!r}; torch has 'softmax' only"
+            )
         return module_of((self.theta, self.w, self.constant, self.factors), batch_first, dtype)
 
     @classmethod
@@ -220,7 +251,7 @@ class AttentionLayer:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the layer as safetensors; the file appears whole or not at all."""
-        write_layer(path, self.theta, self.w, self.constant, self.factors)
+        write_layer(path, self.theta, self.w, self.constant, self.factors, self.function)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> AttentionLayer:
@@ -229,9 +260,9 @@ class AttentionLayer:
         Numbers are read only after the header has been checked. A missing file raises
         ``FileNotFoundError``.
         """
-        theta, w, constant, factors = read_layer(path)
+        theta, w, constant, factors, attention = read_layer(path)
         try:
-            return cls(theta, w, constant, factors)
+            return cls(theta, w, constant, factors, attention)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 
@@ -256,13 +287,14 @@ class AttentionLayer:
 
     def _heads(self, tokens: Any) -> WideHeads | NarrowHeads:
         """How to compute the heads of these tokens: by factors, if that is less work."""
-        factors, xp = self.factors, kernels.namespace(tokens)
+        factors, function, xp = self.factors, self.function, kernels.namespace(tokens)
         if factors is None or not factors.narrow:
-            return WideHeads(self.theta, self.w, tokens)
-        # With a constant coordinate that is not 1, the bias would not pass through unchanged.
-        if factors.bias is not None and not bool(xp.all(tokens[..., -1] == 1.0)):
-            return WideHeads(self.theta, self.w, tokens)
-        return NarrowHeads(factors, tokens)
+            return WideHeads(self.theta, self.w, function, tokens)
+        # Unless attention adds up to 1, and the constant coordinate is 1, a bias would be changed.
+        whole = function.normalised and bool(xp.all(tokens[..., -1] == 1.0))
+        if factors.bias is not None and not whole:
+            return WideHeads(self.theta, self.w, function, tokens)
+        return NarrowHeads(factors, function, tokens)
 
     def _by_blocks(self, compute: Callable[[Any], Any], tokens: Any) -> Any:
         blocks = self._blocks(*tokens.shape[:2])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.attention_functions import SOFTMAX, AttentionFunction, attention_function
 from gradine.factors import Factors
 from gradine.files import write_bytes
 
@@ -16,6 +17,9 @@ __all__ = ["read_layer", "write_layer"]
 
 FORMAT = "gradine.layer"
 FORMAT_VERSION = "1"
+#: Of layers whose attention is not softmax: to a reader that knows only softmax they must be
+#: unreadable, and not another layer.
+NAMED_VERSION = "2"
 
 #: Tensors of every file with their axes, those of one with factors, and of one with a bias, too.
 HEADS = {"theta": 3, "w": 3}
@@ -29,6 +33,7 @@ def write_layer(
     w: NDArray,
     constant: bool,
     factors: Factors | None = None,
+    function: AttentionFunction = SOFTMAX,
 ) -> None:
     """Write theta, w, and factors if they are known; the file appears whole or not at all."""
     from safetensors.numpy import save
@@ -38,6 +43,8 @@ def write_layer(
         "format_version": FORMAT_VERSION,
         "constant": "true" if constant else "false",
     }
+    if function is not SOFTMAX:
+        metadata |= {"format_version": NAMED_VERSION, "attention": function.name}
     tensors = {"theta": np.ascontiguousarray(theta), "w": np.ascontiguousarray(w)}
     if factors is not None:
         values = {name: getattr(factors, name) for name in FACTORS | BIAS}
@@ -47,8 +54,8 @@ def write_layer(
 
 def read_layer(
     path: str | os.PathLike[str],
-) -> tuple[NDArray, NDArray, bool, Factors | None]:
-    """Read (theta, w, constant, factors); anything but a layer file is a ``ValueError``."""
+) -> tuple[NDArray, NDArray, bool, Factors | None, str]:
+    """Read (theta, w, constant, factors, attention); all but a layer file is a ``ValueError``."""
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).exists():
@@ -57,24 +64,27 @@ def read_layer(
         raise ValueError(f"{path}: not a file; expected a gradine layer file")
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
-            constant = _check_header(file)
+            constant, attention = _check_header(file)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         theta, w = (tensors.pop(name) for name in HEADS)
-        return theta, w, constant, Factors(**tensors) if tensors else None
+        return theta, w, constant, Factors(**tensors) if tensors else None, attention
     except SafetensorError as error:
         raise ValueError(f"{path}: not a gradine layer file, or damaged ({error})") from error
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def _check_header(file: Any) -> bool:
-    """Refuse a safetensors file that is not a layer of ours; return its ``constant`` flag."""
+def _check_header(file: Any) -> tuple[bool, str]:
+    """Refuse a safetensors file that is not a layer of ours; its constant flag and attention."""
     metadata = file.metadata() or {}
     if metadata.get("format") != FORMAT:
         raise ValueError("not a gradine layer file")
-    if metadata.get("format_version") != FORMAT_VERSION:
-        version = metadata.get("format_version")
-        raise ValueError(f"layer format version {version!r}; expected {FORMAT_VERSION!r}")
+    version = metadata.get("format_version")
+    if version not in (FORMAT_VERSION, NAMED_VERSION):
+        expected = f"{FORMAT_VERSION!r} or {NAMED_VERSION!r}"
+        raise ValueError(f"layer format version {version!r}; expected {expected}")
+    named = metadata.get("attention") if version == NAMED_VERSION else SOFTMAX.name
+    attention = attention_function(named).name
     if metadata.get("constant") not in ("true", "false"):
         raise ValueError(f"constant is {metadata.get('constant')!r}; expected 'true' or 'false'")
     names = set(file.keys())
@@ -93,4 +103,4 @@ def _check_header(file: Any) -> bool:
         if len(header.get_shape()) != axes:
             number = {1: "one axis", 3: "three axes"}[axes]
             raise ValueError(f"{name} has shape {header.get_shape()}; expected {number}")
-    return metadata["constant"] == "true"
+    return metadata["constant"] == "true", attention

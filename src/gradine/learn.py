@@ -64,7 +64,8 @@ def learn(
     """Learn the heads of an attention layer from examples.
 
     ``X`` (n, k, d) are token sequences and ``Y`` (n, k, d_out) what the layer made of them; for
-    torch tensors the exact learner computes in torch, on their device. A run that does not succeed
+    torch tensors the exact learner computes in torch, on their device. The attention function is
+    softmax unless ``config`` names another (``ExactConfig.attention``). A run that does not succeed
     returns a `Fit` whose status says why; only input that makes no sense raises ``ValueError``.
 
     >>> import gradine
@@ -179,7 +180,7 @@ def _run_exact(request: _Request) -> Ended:
         )
     except NotLearned as stopped:
         return Ended("exact", None, stopped)
-    layer = _layer_of(data, answer.fit)
+    layer = _layer_of(data, answer.fit, config.exact.attention)
     return Ended("exact", layer, answer.ending, answer.identified, answer.fit, answer.note)
 
 
@@ -200,11 +201,12 @@ def _learning_seconds(began: float, phases: Phases) -> float:
     return time.perf_counter() - began + phases.recalled_seconds - curve
 
 
-def _layer_of(data: FittingData, result: Any) -> AttentionLayer | None:
+def _layer_of(data: FittingData, result: Any, attention: str = "softmax") -> AttentionLayer | None:
     """The layer of a phase result that has heads."""
     if result is None:
         return None
-    return AttentionLayer(square(result.theta, data.width), result.w, data.constant).canonical()
+    theta = square(result.theta, data.width)
+    return AttentionLayer(theta, result.w, data.constant, attention=attention).canonical()
 
 
 def fitting_data(

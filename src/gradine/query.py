@@ -176,6 +176,11 @@ def check_query(
         if not 0.0 < getattr(config, name) < 1.0:
             raise ValueError(f"{name} is {getattr(config, name)}; expected between 0 and 1")
     whole_number("seed", seed, 0)
+    if config.exact.attention != "softmax":
+        raise ValueError(
+            f"attention is {config.exact.attention!r}; expected 'softmax', which is all that "
+            "learning by queries is for"
+        )
     rank = config.exact.rank
     if rank is not None and not 1 <= rank <= oracle.dim:
         raise ValueError(

@@ -47,7 +47,8 @@ def compare(
 
     Heads are known up to order: the assignment that minimises the sum of relative errors (each
     clipped at 1, so that one lost head cannot unsettle the others) decides which belongs to which.
-    A layer without the constant coordinate may be compared with one that has it.
+    A layer without the constant coordinate may be compared with one that has it; layers of
+    different attention functions may not be compared at all.
 
     >>> from gradine.inputs import plant
     >>> truth = plant(heads=2, dim=6)
@@ -95,6 +96,11 @@ def common_ground(
     learned: AttentionLayer, truth: AttentionLayer
 ) -> tuple[AttentionLayer, AttentionLayer]:
     """Both layers over the same coordinates, or a ``ValueError`` that says why not."""
+    if learned.function is not truth.function:  # their Theta would be beyond comparison
+        raise ValueError(
+            f"learned has attention {learned.function.name!r}; expected {truth.function.name!r} "
+            "as truth has"
+        )
     if learned.out_dim != truth.out_dim:
         raise ValueError(
             f"learned has out_dim {learned.out_dim}; expected {truth.out_dim} as truth has"
@@ -109,7 +115,7 @@ def common_ground(
 
 
 def _flagged(layer: AttentionLayer) -> AttentionLayer:
-    return AttentionLayer(layer.theta, layer.w, constant=True)
+    return AttentionLayer(layer.theta, layer.w, constant=True, attention=layer.function.name)
 
 
 def _with_constant(layer: AttentionLayer) -> AttentionLayer:
@@ -118,4 +124,4 @@ def _with_constant(layer: AttentionLayer) -> AttentionLayer:
         return layer
     theta = np.pad(layer.theta, ((0, 0), (0, 1), (0, 1)))
     w = np.pad(layer.w, ((0, 0), (0, 1), (0, 0)))
-    return AttentionLayer(theta, w, constant=True)
+    return AttentionLayer(theta, w, constant=True, attention=layer.function.name)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
+from gradine.attention_functions import RELU, SOFTMAX
 from gradine.exact.mixing import MixConfig, _Problem, mix, mixing_examples
 from gradine.exact.moments import MomentConfig, moment_spectrum
 from gradine.examples import ArrayExamples, FittingData, make_split
@@ -16,16 +17,17 @@ from gradine.score import compare
 CONFIG = MixConfig()
 
 
+@pytest.mark.parametrize("function", [SOFTMAX, RELU], ids=["softmax", "relu"])
 @pytest.mark.parametrize("constant", [False, True])
-def test_gradient_is_that_of_the_loss(constant):
-    layer = plant(2, 4, 2.0, seed=0, constant=constant)
+def test_gradient_is_that_of_the_loss(constant, function):
+    layer = plant(2, 4, 2.0, seed=0, constant=constant, attention=function.name)
     X = sample_inputs(40, 3, 4, seed=1)
     Y = layer(X)
     X = np.concatenate([X, np.ones((40, 3, 1))], axis=2) if constant else X
     rng = np.random.default_rng(2)
     basis = np.zeros((2, 4 + constant, 4 + constant))
     basis[:, :4, :4] = rng.standard_normal((2, 4, 4))
-    problem = _Problem(X, Y, basis, constant)
+    problem = _Problem(X, Y, basis, constant, function)
     point = 0.3 * rng.standard_normal(problem.unknowns)
     numeric = approx_fprime(point, lambda c: problem.loss(c)[0], 1e-6)
     np.testing.assert_allclose(problem.loss(point)[1], numeric, atol=2e-6)

@@ -67,8 +67,9 @@ def test_operator_is_the_moment_and_its_transpose(tiny):
     np.testing.assert_allclose(operator.adjoint(A), np.einsum("cabe,lca->lbe", M, A), atol=1e-8)
 
 
+@pytest.mark.parametrize("normalised", [True, False])
 @pytest.mark.parametrize("k", [3, 9, 16])
-def test_short_and_long_sequences_are_weighed_alike(k):
+def test_short_and_long_sequences_are_weighed_alike(k, normalised):
     """With and without scores, by the formula itself."""
     draw = np.random.default_rng(k).standard_normal
     rows, X, probes = draw((5, k, 2)), draw((5, k, 7)), draw((3, 2, 7))
@@ -76,8 +77,8 @@ def test_short_and_long_sequences_are_weighed_alike(k):
     for n, r, i in np.ndindex(5, k, 3):
         keys = np.delete(X[n], r, axis=0)
         scores = keys @ probes[i].T @ rows[n, r]
-        expected[n, r, i] = (scores - scores.sum() / k) @ keys / k
-    found = _through_keys(rows, X, probes).reshape(expected.shape)
+        expected[n, r, i] = (scores - normalised * scores.sum() / k) @ keys / k
+    found = _through_keys(rows, X, probes, normalised).reshape(expected.shape)
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 

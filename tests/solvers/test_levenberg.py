@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gradine.attention_functions import FUNCTIONS, SOFTMAX
 from gradine.inputs import plant, sample_inputs
 from gradine.solvers import levenberg
 from gradine.solvers.levenberg import levenberg_marquardt
@@ -21,14 +22,15 @@ def near():
     return layer, X, layer(X), theta, w
 
 
-def test_normal_equations_are_those_of_finite_differences(near):
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_normal_equations_are_those_of_finite_differences(near, function):
     _, X, Y, theta, w = near
     X, Y = X[:7], Y[:7]
-    normal, gradient, cost = levenberg._normal_equations(X, Y, theta, w)
+    normal, gradient, cost = levenberg._normal_equations(X, Y, theta, w, function)
 
     def residual(flat):
         t, v = flat[: theta.size].reshape(theta.shape), flat[theta.size :].reshape(w.shape)
-        return (Y - levenberg._forward(X, t, v)[2].sum(axis=1)).ravel()
+        return (Y - levenberg._forward(X, t, v, function)[2].sum(axis=1)).ravel()
 
     start, step = np.concatenate([theta.ravel(), w.ravel()]), 1e-6
     columns = [
@@ -43,9 +45,9 @@ def test_normal_equations_are_those_of_finite_differences(near):
 
 def test_blocks_do_not_change_the_normal_equations(near, monkeypatch):
     _, X, Y, theta, w = near
-    whole = levenberg._normal_equations(X, Y, theta, w)
+    whole = levenberg._normal_equations(X, Y, theta, w, SOFTMAX)
     monkeypatch.setattr(levenberg, "BLOCK_BYTES", 40_000)
-    for a, b in zip(whole, levenberg._normal_equations(X, Y, theta, w), strict=True):
+    for a, b in zip(whole, levenberg._normal_equations(X, Y, theta, w, SOFTMAX), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
 
 
@@ -61,8 +63,8 @@ def test_stops_at_the_best_fit_when_labels_are_noisy(near):
     _, X, Y, theta, w = near
     noisy = Y + 0.1 * np.random.default_rng(3).standard_normal(Y.shape)
     fit = levenberg_marquardt(X, noisy, theta, w)
-    _, gradient, _ = levenberg._normal_equations(X, noisy, fit.theta, fit.w)
-    _, before, _ = levenberg._normal_equations(X, noisy, theta, w)
+    _, gradient, _ = levenberg._normal_equations(X, noisy, fit.theta, fit.w, SOFTMAX)
+    _, before, _ = levenberg._normal_equations(X, noisy, theta, w, SOFTMAX)
     assert np.abs(gradient).max() < 1e-4 * np.abs(before).max()
     assert fit.losses[-1] > 1e-2
 

@@ -11,6 +11,7 @@ import typer
 from gradine.cli.console import STOPPED, Ending
 from gradine.cli.options import (
     AsJson,
+    Attention,
     Confidence,
     Example,
     Heads,
@@ -73,6 +74,7 @@ def learn(
             show_default="full; low ranks are tried where examples are too few for that",
         ),
     ] = None,
+    attention: Attention = "softmax",
     as_json: AsJson = False,
 ) -> None:
     """Learn the heads of a layer from examples, and verify them on examples kept away.
@@ -96,6 +98,7 @@ def learn(
         constant=constant,
         confidence=confidence,
         rank=rank,
+        attention=attention,
     )
     try:
         outcome = run(request)

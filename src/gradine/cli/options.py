@@ -10,6 +10,7 @@ import typer
 
 __all__ = [
     "AsJson",
+    "Attention",
     "Confidence",
     "Example",
     "Heads",
@@ -40,6 +41,12 @@ Seed = Annotated[
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")
+]
+Attention = Annotated[
+    str,
+    typer.Option(
+        "--attention", help="The attention function: softmax, polynomial, sigmoid or relu."
+    ),
 ]
 Out = Annotated[Path, typer.Option("--out", help="The run folder.")]
 Heads = Annotated[str, typer.Option("--heads", help="How many heads: a number or auto.")]

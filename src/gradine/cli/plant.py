@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gradine import inputs
-from gradine.cli.options import Seed
+from gradine.cli.options import Attention, Seed
 
 __all__ = ["plant"]
 
@@ -32,12 +32,22 @@ def plant(
     constant: Annotated[
         bool, typer.Option("--constant", help="Give the layer biases, by a constant coordinate.")
     ] = False,
+    attention: Attention = "softmax",
     seed: Seed = 0,
 ) -> None:
     """Plant a random layer: the truth that is to be found again.
 
     Example: `gradine plant --heads 2 --dim 10 --scale 4 --seed 1 --out layer.safetensors`
     """
-    layer = inputs.plant(heads, dim, scale, rank, seed, out_dim=out_dim, constant=constant)
+    layer = inputs.plant(
+        heads,
+        dim,
+        scale,
+        rank,
+        seed,
+        out_dim=out_dim,
+        constant=constant,
+        attention=attention,
+    )
     layer.save(out)
     print(f"planted {layer!r} in {out}")

@@ -23,7 +23,15 @@ from gradine.cli.options import (
     Words,
     number_of_heads,
 )
-from gradine.cli.run import Outcome, Shown, ending_of, finish, print_outcome, read_shown
+from gradine.cli.run import (
+    Outcome,
+    Shown,
+    check_attention,
+    ending_of,
+    finish,
+    print_outcome,
+    read_shown,
+)
 from gradine.cli.show import PhaseDisplay
 from gradine.fit import Fit
 from gradine.layer import AttentionLayer
@@ -176,7 +184,8 @@ def _visible(truth: AttentionLayer, output: int | None) -> AttentionLayer:
     """What of the truth can be found, where one coordinate of a row is visible."""
     if output is None or not 0 <= output < truth.out_dim:
         return truth
-    return AttentionLayer(truth.theta, truth.w[:, :, output : output + 1], truth.constant)
+    w = truth.w[:, :, output : output + 1]
+    return AttentionLayer(truth.theta, w, truth.constant, attention=truth.function.name)
 
 
 def _run(request: Request) -> Outcome:
@@ -202,6 +211,7 @@ def _run(request: Request) -> Outcome:
 def _check_truth(truth: AttentionLayer | None, oracle: Oracle) -> None:
     if truth is None:
         return
+    check_attention(truth, "softmax")
     if truth.dim != oracle.dim or oracle.out_dim not in (None, truth.out_dim):
         expected = "any" if oracle.out_dim is None else str(oracle.out_dim)
         raise ValueError(

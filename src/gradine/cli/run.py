@@ -33,6 +33,7 @@ __all__ = [
     "Outcome",
     "Request",
     "Shown",
+    "check_attention",
     "ending_of",
     "finish",
     "print_outcome",
@@ -96,6 +97,7 @@ class Request:
     constant: bool | None = None
     confidence: float = 0.99
     rank: int | None = None
+    attention: str = "softmax"
 
     def config(self) -> LearnConfig:
         if not 0.0 < self.confidence < 1.0:
@@ -104,9 +106,17 @@ class Request:
             raise ValueError(f"rank is {self.rank}; expected at least 1")
         if self.rank is not None and self.method == "sculpt":
             raise ValueError("--rank is for the exact learner; leave it out with --method sculpt")
+        if self.attention != "softmax" and self.method == "sculpt":
+            raise ValueError(
+                f"attention is {self.attention!r}; expected 'softmax' with --method sculpt"
+            )
         return LearnConfig(
             sculpt=SculptConfig(polish=self.polish),
-            exact=ExactConfig(rank=self.rank, curve_points=CURVE_POINTS if self.report else 0),
+            exact=ExactConfig(
+                attention=self.attention,
+                rank=self.rank,
+                curve_points=CURVE_POINTS if self.report else 0,
+            ),
             constant=self.constant,
             confidence=self.confidence,
         )
@@ -127,7 +137,7 @@ def run(request: Request) -> Outcome:
     """Learn, and leave a run folder behind; `ValueError` and `OSError` for what cannot be done."""
     config = request.config()
     examples = open_examples(request.data)
-    _check_truth(request.truth, examples)
+    _check_truth(request.truth, examples, request.attention)
     first = examples.block(0, 1)[0][0]
     if request.shown is not None:
         request.shown.check(first.shape[1])
@@ -158,10 +168,18 @@ def finish(
     return Outcome(fit, match, result, folder, tuple(written))
 
 
-def _check_truth(truth: AttentionLayer | None, examples: Examples) -> None:
-    """A truth of other sizes than the examples would spoil the report hours later."""
+def check_attention(truth: AttentionLayer, attention: str) -> None:
+    if truth.function.name != attention:
+        raise ValueError(
+            f"truth has attention {truth.function.name!r}; expected {attention!r}, which is learned"
+        )
+
+
+def _check_truth(truth: AttentionLayer | None, examples: Examples, attention: str) -> None:
+    """A truth that cannot be compared with the answer would spoil the report hours later."""
     if truth is None:
         return
+    check_attention(truth, attention)
     X, Y = examples.block(0, 1)
     if truth.dim not in (X.shape[2], X.shape[2] - 1) or truth.out_dim != Y.shape[2]:
         raise ValueError(

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from numbers import Integral
 
+from gradine.attention_functions import attention_function
 from gradine.exact.deflate import DeflateConfig
 from gradine.exact.mixing import MixConfig
 from gradine.exact.moments import MomentConfig
@@ -20,6 +21,8 @@ class ExactConfig:
     moments: MomentConfig = field(default_factory=MomentConfig)
     mixing: MixConfig = field(default_factory=MixConfig)
     deflate: DeflateConfig = field(default_factory=DeflateConfig)
+    #: The attention function of the layer, by its name: no learner guesses it.
+    attention: str = "softmax"
     #: Rank of every Theta_i and W_i; None: full, or what the data say where they are too few for
     #: full heads.
     rank: int | None = None
@@ -104,6 +107,7 @@ class ExactConfig:
     curve_points: int = 0
 
     def __post_init__(self) -> None:
+        attention_function(self.attention)  # refuses names that nobody knows
         if self.rank is not None and (not isinstance(self.rank, Integral) or self.rank < 1):
             raise ValueError(f"rank is {self.rank!r}; expected a whole number from 1 on, or None")
         for name in ("starts", "counting_starts", "bar_samples", "most_heads"):

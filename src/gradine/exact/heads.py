@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine import kernels
+from gradine.attention_functions import SOFTMAX, AttentionFunction, attention_function
+from gradine.canonical import unit_scale
 from gradine.exact.config import ExactConfig
 from gradine.exact.low_rank import low_rank_starts, truncated
 from gradine.exact.results import HeadFit
@@ -63,6 +65,19 @@ class FitTask:
     config: ExactConfig
     seed: int
     tell: Tell | None = None
+    constant: bool = False  #: the last coordinate is always 1, and takes part as a key
+
+    @property
+    def function(self) -> AttentionFunction:
+        return attention_function(self.config.attention)
+
+    @property
+    def shared(self) -> bool:
+        """Whether the last rows of the W_i show in their sum alone."""
+        return self.function.normalised and (self.constant or self.X.shape[2] > self.dim)
+
+    def problem(self) -> Projection:
+        return Projection(self.X, self.Y, self.dim, self.function)
 
     def first(self, count: int) -> FitTask:
         """The same with fewer examples."""
@@ -88,7 +103,7 @@ def fit_heads(
     At most ``starts`` starts are made, as many as the settings say by default.
     """
     began, config = time.perf_counter(), task.config
-    problem = Projection(task.X, task.Y, task.dim)
+    problem = task.problem()
     path, begins, reasons, floors = Path(tell=task.tell), [], [], []
     best: Evaluation | None = None
     settled = False
@@ -135,7 +150,7 @@ def without_spare(task: FitTask, fit: HeadFit, needed: list[int]) -> HeadFit:
 def refine(task: FitTask, fit: HeadFit, reason: str = MORE) -> HeadFit:
     """Go on from an answer with other examples, usually many more: noise averages out."""
     began = time.perf_counter()
-    problem = Projection(task.X, task.Y, task.dim)
+    problem = task.problem()
     start, path = parameters_of(problem, fit.theta, fit.w, fit.rank), Path(tell=task.tell)
     rules = Rules(
         steps=task.config.refining_steps,
@@ -174,10 +189,13 @@ def _finished(
     **how: Any,
 ) -> HeadFit:
     theta, w = kernels.to_numpy(best.theta), kernels.to_numpy(problem.projections(best))
+    if task.function.scale_free:
+        theta, w = unit_scale(theta, w)
     # The order of the canonical form, so that figures by head mean the same head everywhere.
-    order = np.argsort(-np.sum(w[:, : problem.dim] ** 2, axis=(1, 2)), kind="stable")
+    rows = problem.width - task.shared
+    order = np.argsort(-np.sum(w[:, :rows] ** 2, axis=(1, 2)), kind="stable")
     theta, w = np.ascontiguousarray(theta[order]), np.ascontiguousarray(w[order])
-    errors = squared_errors(theta, w, task.X_fresh, task.Y_fresh)
+    errors = squared_errors(theta, w, task.X_fresh, task.Y_fresh, task.function)
     return HeadFit(
         theta=theta,
         w=w,
@@ -220,17 +238,28 @@ def _starts(
     config, seed = task.config, [task.seed, heads]
     if start is not None:
         yield MOMENTS, parameters_of(problem, start, None, rank, task.seed)
+    rng = np.random.default_rng(seed)
     if rank is not None:
+        # Penalised starts were made for softmax: of another function, they come last; and heads
+        # without a scale that penalties have pulled to zero do not come back from there.
+        for _ in range(0 if task.function is SOFTMAX else starts):
+            yield SMALL, parameters_of(problem, _small(rng, heads, problem, config), None, rank)
+        if task.function.scale_free:
+            return
         for parameters in low_rank_starts(problem, heads, rank, config, seed, path):
             yield LOW_RANK, parameters
         return
-    rng = np.random.default_rng(seed)
     plenty = start is None and _equations(problem, heads, rank) >= config.plenty
     for attempt in range(starts - (start is not None)):
-        theta = rng.standard_normal((heads, problem.width, problem.dim))
-        theta *= config.start_scale / problem.dim
+        theta = _small(rng, heads, problem, config)
         first = plenty and attempt == 0
         yield SMALL if first else ANNEALED, (kernels.like(theta, problem.X),)
+
+
+def _small(rng: np.random.Generator, heads: int, problem: Projection, config: ExactConfig) -> Array:
+    """Random heads that are committed to nothing."""
+    theta = rng.standard_normal((heads, problem.width, problem.dim))
+    return theta * (config.start_scale / problem.dim)
 
 
 def parameters_of(
@@ -302,19 +331,23 @@ def _sharpened(problem: Projection, end: Evaluation, config: ExactConfig, path: 
         kernels.to_numpy(end.theta),
         kernels.to_numpy(problem.projections(end)),
         steps=config.dense_steps,
+        function=problem.function,
     )
     path.misfits.extend((found.losses[1:] ** 2).tolist())
     sharper = problem.evaluate((kernels.like(found.theta, problem.X),), Penalty())
     return sharper if sharper.misfit < end.misfit else end
 
 
-def predict(theta: Array, w: Array, X: Array) -> Array:
+def predict(theta: Array, w: Array, X: Array, function: AttentionFunction = SOFTMAX) -> Array:
     """F(X) of heads whose keys use the first d coordinates."""
     missing = theta.shape[1] - theta.shape[2]
-    return AttentionLayer(np.pad(theta, ((0, 0), (0, 0), (0, missing))), w)(X)
+    theta = np.pad(theta, ((0, 0), (0, 0), (0, missing)))
+    return AttentionLayer(theta, w, attention=function.name)(X)
 
 
-def squared_errors(theta: Array, w: Array, X: Array, Y: Array) -> Array:
+def squared_errors(
+    theta: Array, w: Array, X: Array, Y: Array, function: AttentionFunction = SOFTMAX
+) -> Array:
     """|F(X) - Y|^2 of each example, relative to the mean |Y|^2."""
-    squares = np.sum((predict(theta, w, X) - Y) ** 2, axis=(1, 2))
+    squares = np.sum((predict(theta, w, X, function) - Y) ** 2, axis=(1, 2))
     return squares / max(float(np.mean(np.sum(Y**2, axis=(1, 2)))), np.finfo(float).tiny)

@@ -13,7 +13,8 @@ Bars mean nothing where H has directions that do not show at all, or so little t
 does not see them. So a random v is first recovered from H v: what is missing of it is what the
 examples leave open, but for the gauge (U_i K_i^T has many factors), which changes no head. If
 anything is missing and the problem is small, the singular values of J itself, in double precision,
-have the last word.
+have the last word. The scale of a head is gauge, too, where attention is scale-free: (c Theta, W/c)
+is one head for all c > 0, and bars are those of heads of a fixed scale.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from gradine.exact.units import Units
 from gradine.kernels import AnyArray
 from gradine.solvers.gauss_newton import conjugate_gradients
 from gradine.solvers.levenberg import theta_jacobian
-from gradine.solvers.projection import Linearisation, Penalty, Projection, theta_change
+from gradine.solvers.projection import Linearisation, Penalty, theta_change
 
 __all__ = ["identify", "noise_of", "structure_left"]
 
@@ -74,7 +75,7 @@ def identify(task: FitTask, fit: HeadFit, units: Units) -> Identified:
     The task may have fewer examples than the fit: bars shrink with the root of their number.
     """
     began = time.perf_counter()
-    problem = Projection(task.X, task.Y, task.dim)
+    problem = task.problem()
     parameters = parameters_of(problem, fit.theta, fit.w, fit.rank)
     line = problem.linearise(problem.evaluate(parameters, Penalty()))
     noise = noise_of(fit)
@@ -86,22 +87,27 @@ def identify(task: FitTask, fit: HeadFit, units: Units) -> Identified:
     solver = _iterative(line, rng, ROUGHLY if fit.exact else ACCURACY)
     if not solver.determined:
         solver = _dense(line) or solver
-    determined = solver.determined and _features_differ(line)
+    determined = solver.determined and _features_differ(line, task.shared)
     determined = determined and _unfinished(line, solver) < UNFINISHED + _by_chance(line, fit)
+    theta, w = units.theta(fit.theta), units.w(fit.w)
     theta_moves, w_moves = [], []
     for _ in range(samples if determined else 0):
         move, out = _response(line, solver, rng)
         change = units.theta(kernels.to_numpy(theta_change(line.parameters, line.shaped(move))))
+        w_change = units.w(_projection_change(line, move, out))
+        if task.function.scale_free:
+            along = _along(change, theta)
+            change, w_change = change - along * theta, w_change + along * w
         theta_moves.append(np.sum(change**2, axis=(1, 2)))
-        w_moves.append(np.sum(units.w(_projection_change(line, move, out)) ** 2, axis=(1, 2)))
+        w_moves.append(np.sum(w_change**2, axis=(1, 2)))
     unknown = np.full(fit.heads, np.inf)
     singular = solver.singular_values
     return Identified(
         singular_values=singular[:SHOWN] / max(singular[-1], np.finfo(float).tiny),
         condition=float(singular[-1] / singular[0]) if singular[0] > 0 else float("inf"),
         noise=noise,
-        theta_bars=_bars(unit, theta_moves, units.theta(fit.theta)) if determined else unknown,
-        w_bars=_bars(unit, w_moves, units.w(fit.w)) if determined else unknown,
+        theta_bars=_bars(unit, theta_moves, theta) if determined else unknown,
+        w_bars=_bars(unit, w_moves, w) if determined else unknown,
         determined=determined,
         samples=len(theta_moves),
         seconds=time.perf_counter() - began,
@@ -142,8 +148,18 @@ def _iterative(line: Linearisation, rng: np.random.Generator, accuracy: float) -
 
 
 def _theta_squares(line: Linearisation, flat: AnyArray) -> Array:
+    """|dTheta_i|^2, without the part that is gauge."""
     change = kernels.to_numpy(theta_change(line.parameters, line.shaped(flat)))
+    if line.problem.function.scale_free:
+        theta = kernels.to_numpy(line.at.theta)
+        change = change - _along(change, theta) * theta
     return np.sum(change**2, axis=(1, 2))
+
+
+def _along(change: Array, theta: Array) -> Array:
+    """How much longer the Theta_i become by a change of them, (m, 1, 1)."""
+    squares = np.maximum(np.sum(theta**2, axis=(1, 2)), np.finfo(float).tiny)
+    return (np.sum(change * theta, axis=(1, 2)) / squares)[:, None, None]
 
 
 def _dense(line: Linearisation) -> _Solver | None:
@@ -154,22 +170,25 @@ def _dense(line: Linearisation) -> _Solver | None:
     if len(at.parameters) > 1 or numbers > DENSE_NUMBERS or numbers * unknowns > DENSE_WORK:
         return None
     X, theta = kernels.to_numpy(problem.X), kernels.to_numpy(at.theta)
-    J = theta_jacobian(X, theta, kernels.to_numpy(problem.projections(at)))  # (rows, o, p)
+    w, function = kernels.to_numpy(problem.projections(at)), problem.function
+    J = theta_jacobian(X, theta, w, function)  # (rows, o, p)
     units = kernels.to_numpy(line.units())
-    features = kernels.features_of(X, kernels.attend(X, theta))
+    features = kernels.features_of(X, function(kernels.logits_of(X, theta)))
     basis = np.linalg.qr(features)[0]
     flat = J.reshape(len(J), -1)
     flat -= basis @ (basis.T @ flat)
     scaled = J.reshape(-1, unknowns) * units
     values, right = _singular(np.asarray(np.linalg.qr(scaled, mode="r")))
     seen = values > RESOLVED * values[0]
+    shown = unknowns - (len(theta) if function.scale_free else 0)  # the others are gauge
 
     def solve(target: AnyArray) -> AnyArray:
         inner = right @ (units * kernels.to_numpy(target))
         inner = np.where(seen, inner / np.where(seen, values, 1.0) ** 2, 0.0)
         return kernels.like(units * (right.T @ inner), target)
 
-    return _Solver(solve, values[::-1], bool(seen.all()) and len(values) == unknowns)
+    determined = bool(seen[:shown].all()) and len(values) == unknowns
+    return _Solver(solve, values[:shown][::-1], determined)
 
 
 def _singular(matrix: Array) -> tuple[Array, Array]:
@@ -183,18 +202,18 @@ def _singular(matrix: Array) -> tuple[Array, Array]:
     return values, right
 
 
-def _features_differ(line: Linearisation) -> bool:
+def _features_differ(line: Linearisation, shared: bool) -> bool:
     """Whether O is determined, given the attention: no features are combinations of others.
 
-    Features of a constant coordinate are 1 for every head: only the sum of their O shows, and no
-    more is asked of them.
+    ``shared`` features of a constant coordinate are 1 for every head: only the sum of their O
+    shows, and no more is asked of them.
     """
-    xp, problem, m = line.xp, line.problem, line.at.theta.shape[0]
+    xp, m = line.xp, line.at.theta.shape[0]
     gram = line.at.factor @ xp.matrix_transpose(line.at.factor)
     size = xp.sqrt(xp.linalg.diagonal(gram))
     values = kernels.to_numpy(xp.linalg.eigvalsh(gram / (size[:, None] * size[None, :])))
     same = int(np.sum(values < SAME_FEATURES * values[-1]))
-    return same <= (m - 1 if problem.width > problem.dim else 0)
+    return same <= (m - 1 if shared else 0)
 
 
 def _by_chance(line: Linearisation, fit: HeadFit) -> float:
@@ -266,7 +285,7 @@ def structure_left(task: FitTask, fit: HeadFit) -> tuple[float, float]:
     scale = max(float(np.std(Y)), np.finfo(float).tiny)
 
     def residual(X: Array, Y: Array) -> Array:
-        return Y - predict(fit.theta, fit.w, X)
+        return Y - predict(fit.theta, fit.w, X, task.function)
 
     def features(X: Array) -> Array:
         mean = np.broadcast_to(X.mean(axis=1, keepdims=True), X.shape)
@@ -275,7 +294,7 @@ def structure_left(task: FitTask, fit: HeadFit) -> tuple[float, float]:
         rows = rows.reshape(-1, 4 * width)
         place = np.tile(np.eye(X.shape[1]), (len(X), 1))
         bend = np.tanh(rows @ directions + shifts)
-        guess = predict(fit.theta, fit.w, X).reshape(len(rows), -1) / scale
+        guess = predict(fit.theta, fit.w, X, task.function).reshape(len(rows), -1) / scale
         return np.concatenate([bend, bend**2, rows, place, guess, guess**2, guess**3], axis=1)
 
     A, R = features(X), residual(X, Y)

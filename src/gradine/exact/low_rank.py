@@ -133,14 +133,15 @@ class _Factors:
         parts = xp.reshape(self.X @ self.A, (n, k, 3, m, R))
         parts = xp.permute_dims(parts, (2, 0, 3, 1, 4))
         queries, keys, values = (parts[i, ...] + 0.0 for i in range(3))
-        weights = kernels.softmax(queries @ xp.matrix_transpose(keys))
+        at = problem.function.attend(queries @ xp.matrix_transpose(keys))
+        weights = at.weights
         hidden = xp.reshape(xp.permute_dims(weights @ values, (0, 2, 1, 3)), (n * k, m * R))
         residual = hidden @ self.O - self.Y
         misfit = float(xp.sum(residual * residual)) / self.energy
         residual *= 2.0 / self.energy
         down = xp.reshape(residual @ xp.matrix_transpose(self.O), (n, k, m, R))
         down = xp.permute_dims(down, (0, 2, 1, 3)) + 0.0
-        logits = kernels.softmax_derivative(weights, down @ xp.matrix_transpose(values))
+        logits = problem.function.transposed(at, down @ xp.matrix_transpose(values))
         pieces = xp.stack(
             [
                 logits @ keys,

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.attention_functions import SOFTMAX, AttentionFunction
 from gradine.exact.results import Mixed
 from gradine.solvers.projection import Evaluation, Penalty, Projection
 
@@ -61,10 +62,12 @@ def mix(
     seed: int,
     *,
     constant: bool = False,
+    function: AttentionFunction = SOFTMAX,
 ) -> Mixed:
     """Heads inside ``theta_span`` (m, d, d) that fit X (n, k, D) and Y (n, k, d_out) best.
 
-    ``constant`` says that D = d + 1 and the last coordinate of X is 1.
+    ``constant`` says that D = d + 1 and the last coordinate of X is 1. Key biases are left out:
+    the fits that follow find them, where the attention function shows them.
     """
     from scipy.optimize import minimize
 
@@ -79,7 +82,7 @@ def mix(
     basis = np.zeros((m, width, width))
     basis[:, :d, :d] = theta_span
     rng = np.random.default_rng(seed)
-    problem = _Problem(X, Y, basis, constant)
+    problem = _Problem(X, Y, basis, constant, function)
     best, residuals, evaluations = None, [], 0
     for norm in config.start_norms:
         start = np.zeros(problem.unknowns)
@@ -115,6 +118,7 @@ class _Problem:
     Y: Array
     basis: Array  #: (m, D, D), zero where the moments say nothing
     constant: bool
+    function: AttentionFunction
 
     @property
     def unknowns(self) -> int:
@@ -132,7 +136,7 @@ class _Problem:
     def evaluate(self, theta: Array) -> tuple[Projection, Evaluation]:
         """The best W for given attention, and what it leaves."""
         width = self.basis.shape[1]
-        problem = Projection(self.X, self.Y, width - self.constant)
+        problem = Projection(self.X, self.Y, width - self.constant, self.function)
         return problem, problem.evaluate((theta[:, :, : problem.dim],), Penalty())
 
     def loss(self, unknowns: Array) -> tuple[float, Array]:

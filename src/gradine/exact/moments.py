@@ -69,14 +69,17 @@ class MomentConfig:
     least_energy: float = 1e-9
 
 
-def moment_spectrum(data: FittingData, config: MomentConfig, seed: int) -> Spectrum:
+def moment_spectrum(
+    data: FittingData, config: MomentConfig, seed: int, *, normalised: bool = True
+) -> Spectrum:
     """Leading singular values and vectors of the moment matrix, and the count of the heads.
 
     Tokens must be independent with coordinates that are independent, of mean 0 and variance 1:
     +-1 or Gaussian. The caller knows whether they are; `Spectrum.not_applicable` is for it, too.
+    ``normalised`` says that attention adds up to 1.
     """
     began = time.perf_counter()
-    operator = moment_operator(data, seed)
+    operator = moment_operator(data, seed, normalised=normalised)
     if operator.energy < config.least_energy:
         reason = "the outputs are linear in the tokens: attention does not vary"
         return Spectrum.not_applicable(reason, data.dim, data.out_dim)

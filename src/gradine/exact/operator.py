@@ -22,6 +22,9 @@ off the diagonal c = e, and rho M_0 on it, with rho = Var C_r[c,c] / v: 2 for Ga
 for +-1. S(M_0) is a sum of Kronecker products, spread over singular values of about
 ||W_i||_op ||Theta_i||_op: small against the heads' own only if their effective rank is large. It is
 known as soon as M_0 is (`mirror`), and is subtracted.
+
+Where attention is not normalised, its weights are a + b z_j to first order, key by key, and C_r has
+no triples: C_r = (1/k) sum_{j != r} x_j x_j^T. All else is the same, up to the constant b.
 """
 
 from __future__ import annotations
@@ -98,12 +101,13 @@ class MomentOperator:
     rho: float  #: Var C_r[c,c] / Var C_r[c,e]
     examples: int
     energy: float  #: share of the outputs' variance that is left after the linear part
+    normalised: bool = True  #: attention adds up to 1
 
     def apply(self, probes: Array, nulls: int = 0) -> Array:
         """sum_{b,e} M[(c,a),(b,e)] B[b,e] for each probe B: (L, d, d) to (L, d, o)."""
 
         def kernel(X: Array, R: Array, signs: Array) -> Array:
-            weighted = _through_keys(X, X, probes)
+            weighted = _through_keys(X, X, probes, self.normalised)
             _flip(weighted, signs, nulls)
             return weighted.reshape(len(weighted), -1).T @ R.reshape(-1, R.shape[2])
 
@@ -115,7 +119,7 @@ class MomentOperator:
         turned = probes.swapaxes(1, 2)
 
         def kernel(X: Array, R: Array, signs: Array) -> Array:
-            weighted = _through_keys(R, X, turned)
+            weighted = _through_keys(R, X, turned, self.normalised)
             _flip(weighted, signs, nulls)
             return X.reshape(-1, X.shape[2]).T @ weighted.reshape(len(weighted), -1)
 
@@ -140,7 +144,7 @@ class MomentOperator:
         return self.data.reduce(block, np.add)
 
 
-def moment_operator(data: FittingData, seed: int) -> MomentOperator:
+def moment_operator(data: FittingData, seed: int, *, normalised: bool = True) -> MomentOperator:
     """One pass: the linear part of Y, and the fourth moment of the tokens."""
     k, d = data.seq_len, data.dim
 
@@ -157,7 +161,8 @@ def moment_operator(data: FittingData, seed: int) -> MomentOperator:
     linear = np.linalg.solve(gram + ridge * np.eye(len(gram)), cross)
     explained = np.sum(linear * cross)
     mean_square = np.sum(cross[-1] ** 2) / (n * k)
-    keys, pair, triple = k - 1, 1 / k - 1 / k**2, 1 / k**2
+    triple = 1 / k**2 if normalised else 0.0
+    keys, pair = k - 1, 1 / k - triple
     variance = keys * pair**2 + keys * (keys - 1) * triple**2
     diagonal = keys * pair**2 * (fourth / (n * k * d) - 1) + 2 * keys * (keys - 1) * triple**2
     return MomentOperator(
@@ -168,6 +173,7 @@ def moment_operator(data: FittingData, seed: int) -> MomentOperator:
         rho=float(diagonal / variance),
         examples=int(n),
         energy=float((squares - explained) / max(squares - mean_square, np.finfo(float).tiny)),
+        normalised=normalised,
     )
 
 
@@ -177,27 +183,27 @@ def _linear_design(X: Array) -> Array:
     return np.concatenate([X, others, np.ones((*X.shape[:2], 1))], axis=2)
 
 
-def _through_keys(rows: Array, X: Array, probes: Array) -> Array:
+def _through_keys(rows: Array, X: Array, probes: Array, normalised: bool) -> Array:
     """C_r B^T q_r for each row q_r of ``rows`` (n, k, p) and probe B (L, p, d): (n k, L, d).
 
     The scores s_rj = q_r^T B x_j of all probes come from one large product; then C_r weighs each
-    key j != r by (s_rj - (1/k) sum_{l != r} s_rl) / k.
+    key j != r by (s_rj - (1/k) sum_{l != r} s_rl) / k; without the mean, if not normalised.
     """
     n, k, d = X.shape
     side_by_side = probes.transpose(1, 0, 2).reshape(probes.shape[1], -1)
     queries = (rows.reshape(n * k, -1) @ side_by_side).reshape(n, -1, d)
     if k > 2 * d:  # measured: from there on it is twice as fast, and slower below k = d
-        return _by_grams(queries, X)
+        return _by_grams(queries, X, normalised)
     scores = queries @ X.swapaxes(1, 2)  # (n, k L, k)
     # Long rows and one thin product: loops over the k keys of a score would take most of the time.
     others = np.repeat(1.0 - np.eye(k), len(probes), axis=0)
     scores *= others
-    scores = (scores.reshape(-1, k) @ ((np.eye(k) - 1.0 / k) / k)).reshape(n, -1, k)
+    scores = (scores.reshape(-1, k) @ ((np.eye(k) - normalised / k) / k)).reshape(n, -1, k)
     scores *= others
     return (scores @ X).reshape(n * k, len(probes), d)
 
 
-def _by_grams(queries: Array, X: Array) -> Array:
+def _by_grams(queries: Array, X: Array, normalised: bool) -> Array:
     """The same for long sequences, with no scores: sum_j s_rj x_j = (sum_j x_j x_j^T) B^T q_r."""
     n, k, d = X.shape
     total = X.sum(axis=1, keepdims=True)
@@ -205,11 +211,11 @@ def _by_grams(queries: Array, X: Array) -> Array:
     answer = (queries @ (X.swapaxes(1, 2) @ X)).reshape(n, k, -1, d)
     queries = queries.reshape(n, k, -1, d)
     own_score = (queries @ own.swapaxes(2, 3))[..., 0]
-    mean = (
-        (queries.reshape(n, -1, d) @ total.swapaxes(1, 2)).reshape(own_score.shape) - own_score
-    ) / k
     answer -= own_score[..., None] * own
-    answer -= mean[..., None] * (total[:, :, None] - own)
+    if normalised:
+        scores = (queries.reshape(n, -1, d) @ total.swapaxes(1, 2)).reshape(own_score.shape)
+        mean = (scores - own_score) / k
+        answer -= mean[..., None] * (total[:, :, None] - own)
     answer /= k
     return answer.reshape(n * k, -1, d)
 

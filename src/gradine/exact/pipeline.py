@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradine.attention_functions import attention_function
 from gradine.exact.config import ExactConfig
 from gradine.exact.count import count_heads, improves
 from gradine.exact.heads import fit_heads
@@ -62,7 +63,7 @@ def learn_exactly(
         first = min(max(counted, 1), most)
         if first == spectrum.heads:
             mixed: Mixed = run("mixing", Mixed, lambda: _mix(data, spectrum, config, seed))
-            workshop.known[first] = mixed.theta[:, :, : data.dim]
+            workshop.known[first] = mixed.theta[:, :, : workshop.keys]
         # Variable projection with ever more heads, until one more explains nothing more.
         sure = spectrum.confidence >= config.sure
         heads = count_heads(workshop.counting_fit, workshop.ripe_fit, first, most, sure, config)
@@ -152,7 +153,8 @@ def _spectrum(data: FittingData, kind: str, config: ExactConfig, seed: int) -> S
         reason = f"{data.split.n_fit} examples; moments take {config.spectrum_examples}"
     if reason:
         return Spectrum.not_applicable(reason, data.dim, data.out_dim)
-    return moment_spectrum(data, config.moments, seed)
+    normalised = attention_function(config.attention).normalised
+    return moment_spectrum(data, config.moments, seed, normalised=normalised)
 
 
 def _gaussian(data: FittingData, seed: int) -> bool:
@@ -164,7 +166,15 @@ def _gaussian(data: FittingData, seed: int) -> bool:
 def _mix(data: FittingData, spectrum: Spectrum, config: ExactConfig, seed: int) -> Mixed:
     count = mixing_examples(spectrum.heads, data.width, data.seq_len, config.mixing)
     X, Y = data.sample(count, seed)
-    return mix(X, Y, spectrum.theta_span, config.mixing, seed, constant=data.constant)
+    return mix(
+        X,
+        Y,
+        spectrum.theta_span,
+        config.mixing,
+        seed,
+        constant=data.constant,
+        function=attention_function(config.attention),
+    )
 
 
 def _objection(workshop: Workshop, heads: int, asked: bool) -> NotLearned | None:

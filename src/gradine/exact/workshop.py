@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine import kernels
+from gradine.attention_functions import SOFTMAX, attention_function
 from gradine.engine import free_memory
 from gradine.exact.config import ExactConfig
 from gradine.exact.count import needed_heads
@@ -47,6 +48,8 @@ class Workshop:
     ) -> None:
         self.data, self.like, self.config, self.seed, self.run = data, like, config, seed, run
         self.tell = tell
+        self.function = attention_function(config.attention)
+        self.keys = data.keys(self.function)
         self.distinct = distinct  # a sequence that comes again says nothing new
         self.fits: dict[int, HeadFit] = {}
         self.ripe: dict[int, HeadFit] = {}
@@ -56,7 +59,7 @@ class Workshop:
 
     def unknowns(self, heads: int, rank: int | None) -> int:
         data = self.data
-        return unknowns(heads, data.width, data.dim, data.out_dim, rank)
+        return unknowns(heads, data.width, self.keys, data.out_dim, rank)
 
     def equations(self, heads: int, rank: int | None) -> float:
         """Equations for each unknown, if all examples take part."""
@@ -86,7 +89,8 @@ class Workshop:
             xp = kernels.namespace(self.like)
             example = kernels.cast(self.like[:1, ...], xp.float64)
             X, Y = kernels.like(X, example), kernels.like(Y, example)
-        return FitTask(X, Y, X_fresh, Y_fresh, data.dim, config, self.seed, self.tell)
+        biased = data.constant and self.keys == data.width
+        return FitTask(X, Y, X_fresh, Y_fresh, self.keys, config, self.seed, self.tell, biased)
 
     def _sample(self, count: int) -> tuple[Array, Array]:
         """Examples drawn at random; where sequences come again, one of each."""
@@ -147,7 +151,13 @@ class Workshop:
         if rank is None or self.like is not None:
             return False
         rows = self.config.examples_per_bound * self.unknowns(heads, rank) / data.out_dim
-        return rows * heads * data.width * data.dim > self.config.wide_work
+        wide = rows * heads * data.width * data.dim > self.config.wide_work
+        if wide and self.function is not SOFTMAX:
+            raise ValueError(
+                f"attention is {self.function.name!r}; expected 'softmax' for a layer as wide as "
+                f"this one ({heads} heads of rank {rank} at dim {data.dim})"
+            )
+        return wide
 
     def wide_task(self, heads: int, rank: int) -> FitTask:
         """As many examples as the moments of a wide layer take, and memory allows."""
@@ -171,8 +181,13 @@ class Workshop:
         best: HeadFit | None = None
         if self.wide(heads) and ranks[0] is not None:
             return fit_wide(self.wide_task(heads, ranks[0]), heads, ranks[0])
+        count = self.data.split.n_fit if len(ranks) > 1 else None
+        if count is None and self.function is not SOFTMAX:
+            # Starts with narrow heads were made for softmax: others take as many as full heads do.
+            bound = self.unknowns(heads, None) / (self.data.seq_len * self.data.out_dim)
+            count = math.ceil(self.config.examples_per_bound * bound)
         for rank in ranks:
-            task = self.task(heads, rank, self.data.split.n_fit if len(ranks) > 1 else None)
+            task = self.task(heads, rank, count)
             found = fit_heads(task, heads, rank, self.known.get(heads), starts)
             if best is None or found.validation_error < best.validation_error:
                 best = found

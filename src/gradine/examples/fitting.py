@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.attention_functions import AttentionFunction
 from gradine.engine import choose_block_size, reduce_blocks
 from gradine.examples.source import Examples
 from gradine.examples.split import Split, take
@@ -49,8 +50,12 @@ class FittingData:
 
     @property
     def dim(self) -> int:
-        """d: coordinates that take part as keys; the constant one cancels in the softmax."""
+        """d: coordinates without the constant one."""
         return self.width - self.constant
+
+    def keys(self, function: AttentionFunction) -> int:
+        """Coordinates that take part as keys; the constant one cancels in the softmax."""
+        return self.dim if function.shift_invariant else self.width
 
     @property
     def seq_len(self) -> int:
@@ -62,7 +67,7 @@ class FittingData:
 
     @property
     def unknowns(self) -> int:
-        """Numbers in one attention matrix that can be known."""
+        """Numbers in one attention matrix that can be known, with softmax."""
         return self.width * self.dim
 
     def tokens(self, X: Array) -> Array:

@@ -45,10 +45,13 @@ def heads(story: Story) -> str:
             "." if story.function_only else ": the difference should be blank. " + _colour(story)
         )
     if story.learned.constant:
-        text += (
-            " The last row belongs to the constant coordinate (biases); the last column of Theta "
-            "is zero because it cancels in the softmax."
-        )
+        text += " The last row belongs to the constant coordinate (biases)"
+        if story.learned.function.shift_invariant:
+            text += "; the last column of Theta is zero because it cancels in the softmax."
+        else:
+            text += ", and so does the last column of Theta."
+    if story.learned.function.scale_free:
+        text += " Every Theta has norm 1: only its product with W has a scale."
     if max(*story.learned.theta.shape[1:], story.learned.out_dim) > MOST_SIDE:
         text += " Matrices are too large to show whole: a pixel is the strongest entry of a block."
     pairs = story.pairs
@@ -141,9 +144,9 @@ def attention(story: Story) -> str:
         return section("attention", title, "No example was given to show.", "", reached=True)
     text = _caveat(story)
     text += (
-        "One sequence of tokens: each row is a query, each column a token it may look at, and a "
-        "row sums to 1; more colour is more weight. Rows that are all alike would mean a head "
-        "that ignores the query"
+        "One sequence of tokens: each row is a query, each column a token it may look at"
+        f"{', and a row sums to 1' if story.learned.function.normalised else ''}; more colour is "
+        "more weight. Rows that are all alike would mean a head that ignores the query"
     )
     equal = story.truth is not None and not story.function_only
     text += "; learned and true patterns should be equal." if equal else "."

@@ -26,11 +26,17 @@ ALWAYS_OPEN = {
     "one to the other",
     "values and outputs apart": "only W = V O shows, for the same reason",
 }
-OPEN_BIASES = {
+OPEN_KEY_BIAS = {
     "a key bias, and what depends on the query alone": "it adds the same number to all logits of "
     "a row, and the softmax takes it away",
+}
+OPEN_OUTPUT_BIASES = {
     "the value and output biases of single heads": "attention sums to one, so that only their sum "
     "shows; it is shared out evenly",
+}
+OPEN_SCALE = {
+    "the scales of Theta and W apart": "a Theta twice as large and a W half as large are the same "
+    "head; every Theta shown has norm 1",
 }
 
 
@@ -58,7 +64,13 @@ def known(story: Story) -> str:
         for i, (theta_bar, w_bar) in enumerate(_bars(story))
     ]
     content = table(["", "norm of Theta", "its rank", "norm of W", "its rank"], rows[:MOST_HEADS])
-    still_open = ALWAYS_OPEN | (OPEN_BIASES if layer.constant else {})
+    function, still_open = layer.function, dict(ALWAYS_OPEN)
+    if layer.constant and function.shift_invariant:
+        still_open |= OPEN_KEY_BIAS
+    if layer.constant and function.normalised:
+        still_open |= OPEN_OUTPUT_BIASES
+    if function.scale_free:
+        still_open |= OPEN_SCALE
     items = "".join(
         f"<li><strong>{escape(what)}</strong>: {escape(why)}</li>"
         for what, why in still_open.items()

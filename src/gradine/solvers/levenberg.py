@@ -8,6 +8,8 @@ row r, output a is
     d y_ra / d Theta_i = x_r Q_ra^T,    Q_ra = sum_j P_rj (V_ja - O_ra) x_j
     d y_ra / d W_i     = (P X)_r e_a^T
 
+(of another attention function, the slopes stand for P in Q; without O where it is not normalised)
+
 so the normal equations are sums over examples, built in blocks; one damped Cholesky solve a step.
 """
 
@@ -18,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.layer import softmax
+from gradine.attention_functions import SOFTMAX, Attended, AttentionFunction
 
 __all__ = ["LevenbergResult", "levenberg_marquardt", "theta_jacobian"]
 
@@ -37,7 +39,13 @@ class LevenbergResult(NamedTuple):
 
 
 def levenberg_marquardt(
-    X: Array, Y: Array, theta: Array, w: Array, *, steps: int = 80
+    X: Array,
+    Y: Array,
+    theta: Array,
+    w: Array,
+    *,
+    steps: int = 80,
+    function: AttentionFunction = SOFTMAX,
 ) -> LevenbergResult:
     """Fit all heads to the examples, from a start that is close enough.
 
@@ -46,7 +54,7 @@ def levenberg_marquardt(
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     total = max(float(np.sum(Y**2)), np.finfo(float).tiny)
-    normal, gradient, cost = _normal_equations(X, Y, theta, w)
+    normal, gradient, cost = _normal_equations(X, Y, theta, w, function)
     losses, damping, growth, idle = [np.sqrt(cost / total)], 1e-3, 2.0, 0
     resting = 0
     for _ in range(steps):
@@ -60,7 +68,7 @@ def levenberg_marquardt(
             continue
         new_theta = theta + step[: theta.size].reshape(theta.shape)
         new_w = w + step[theta.size :].reshape(w.shape)
-        new_cost = _cost(X, Y, new_theta, new_w)
+        new_cost = _cost(X, Y, new_theta, new_w, function)
         predicted = float(step @ (damping * scale * step + gradient))
         gain = (cost - new_cost) / max(predicted, np.finfo(float).tiny)
         if not np.isfinite(new_cost) or gain <= 0.0:
@@ -72,30 +80,35 @@ def levenberg_marquardt(
         theta, w, idle, growth = new_theta, new_w, 0, 2.0
         damping = max(damping * max(1.0 / 9.0, 1.0 - (2.0 * gain - 1.0) ** 3), 1e-14)
         resting = resting + 1 if new_cost > (1.0 - RESTS) * cost else 0
-        normal, gradient, cost = _normal_equations(X, Y, theta, w)
+        normal, gradient, cost = _normal_equations(X, Y, theta, w, function)
         losses.append(np.sqrt(cost / total))
         if losses[-1] < FLOOR or resting >= PATIENCE:
             break
     return LevenbergResult(theta, w, np.array(losses))
 
 
-def _forward(X: Array, theta: Array, w: Array) -> tuple[Array, Array, Array]:
+def _forward(
+    X: Array, theta: Array, w: Array, function: AttentionFunction
+) -> tuple[Attended, Array, Array]:
     """Attention (n, m, k, k), values (n, m, k, o) and outputs of the heads (n, m, k, o)."""
     keys = X[:, None, :, : theta.shape[2]]
-    attention = softmax((X[:, None] @ theta) @ keys.swapaxes(2, 3))
+    attended = function.attend((X[:, None] @ theta) @ keys.swapaxes(2, 3))
     values = X[:, None] @ w
-    return attention, values, attention @ values
+    return attended, values, attended.weights @ values
 
 
-def _cost(X: Array, Y: Array, theta: Array, w: Array) -> float:
+def _cost(X: Array, Y: Array, theta: Array, w: Array, function: AttentionFunction) -> float:
     size = max(1, BLOCK_BYTES // (8 * 8 * X[0].size * len(theta)))
-    return sum(
-        float(np.sum((Y[at : at + size] - _forward(X[at : at + size], theta, w)[2].sum(1)) ** 2))
-        for at in range(0, len(X), size)
-    )
+    cost = 0.0
+    for at in range(0, len(X), size):
+        heads = _forward(X[at : at + size], theta, w, function)[2]
+        cost += float(np.sum((Y[at : at + size] - heads.sum(axis=1)) ** 2))
+    return cost
 
 
-def _normal_equations(X: Array, Y: Array, theta: Array, w: Array) -> tuple[Array, Array, float]:
+def _normal_equations(
+    X: Array, Y: Array, theta: Array, w: Array, function: AttentionFunction
+) -> tuple[Array, Array, float]:
     """J^T J, J^T residual and the squared residual."""
     n, k, width = X.shape
     m, _, dim = theta.shape
@@ -106,10 +119,11 @@ def _normal_equations(X: Array, Y: Array, theta: Array, w: Array) -> tuple[Array
     to_theta, to_w, cost = np.zeros(p), np.zeros((q, outputs)), 0.0
     for at in range(0, n, block):
         x, y = X[at : at + block], Y[at : at + block]
-        attention, values, heads = _forward(x, theta, w)
+        attended, values, heads = _forward(x, theta, w, function)
         residual = (y - heads.sum(axis=1)).reshape(-1, outputs)
-        jacobian = _theta_jacobian(x, attention, values, heads, dim)  # (rows, o, p)
-        features = (attention @ x[:, None]).swapaxes(1, 2).reshape(-1, q)
+        centre = heads if function.normalised else None
+        jacobian = _theta_jacobian(x, attended.slopes, values, centre, dim)  # (rows, o, p)
+        features = (attended.weights @ x[:, None]).swapaxes(1, 2).reshape(-1, q)
         flat = jacobian.reshape(-1, p)
         over_theta += flat.T @ flat
         over_both += (features.T @ jacobian.reshape(len(features), -1)).reshape(q, outputs, p)
@@ -122,19 +136,26 @@ def _normal_equations(X: Array, Y: Array, theta: Array, w: Array) -> tuple[Array
     return normal, np.concatenate([to_theta, to_w.ravel()]), cost
 
 
-def theta_jacobian(X: Array, theta: Array, w: Array) -> Array:
+def theta_jacobian(
+    X: Array, theta: Array, w: Array, function: AttentionFunction = SOFTMAX
+) -> Array:
     """d y / d Theta of all examples, as (n k, d_out, m D d)."""
-    return _theta_jacobian(X, *_forward(X, theta, w), theta.shape[2])
+    attended, values, heads = _forward(X, theta, w, function)
+    centre = heads if function.normalised else None
+    return _theta_jacobian(X, attended.slopes, values, centre, theta.shape[2])
 
 
-def _theta_jacobian(X: Array, attention: Array, values: Array, heads: Array, dim: int) -> Array:
-    """d y / d Theta as (n k, d_out, m D d)."""
+def _theta_jacobian(
+    X: Array, slopes: Array, values: Array, centre: Array | None, dim: int
+) -> Array:
+    """d y / d Theta as (n k, d_out, m D d); ``centre`` is O, where it takes part."""
     n, k, width = X.shape
     m, outputs = values.shape[1], values.shape[3]
     keys = X[:, None, :, :dim]
-    # sum_j P_rj V_ja x_j  and  O_ra sum_j P_rj x_j, for all outputs at once
+    # sum_j s_rj V_ja x_j  and  O_ra sum_j s_rj x_j, for all outputs at once
     products = (values[..., :, None] * keys[..., None, :]).reshape(n, m, k, outputs * dim)
-    mixed = (attention @ products).reshape(n, m, k, outputs, dim)
-    mixed -= heads[..., None] * (attention @ keys)[..., None, :]
+    mixed = (slopes @ products).reshape(n, m, k, outputs, dim)
+    if centre is not None:
+        mixed -= centre[..., None] * (slopes @ keys)[..., None, :]
     jacobian = X[:, None, :, None, :, None] * mixed[:, :, :, :, None, :]  # n m k o D d
     return jacobian.transpose(0, 2, 3, 1, 4, 5).reshape(n * k, outputs, m * width * dim)

@@ -4,7 +4,8 @@
 
 F is linear in what follows the attention. With full heads p = Theta, the features are
 A_i = softmax(X Theta_i X^T) X and O_i = W_i. With heads of rank r, p = (U, K, V),
-Theta_i = U_i K_i^T, A_i = softmax(X Theta_i X^T) X V_i and W_i = V_i O_i.
+Theta_i = U_i K_i^T, A_i = softmax(X Theta_i X^T) X V_i and W_i = V_i O_i. Any other attention
+function may stand in the place of the softmax.
 
 For given p the best O is one least-squares solve, and its own change does not matter to the
 gradient (envelope theorem: the loss is flat in O there). For Gauss-Newton, what the features can
@@ -30,6 +31,7 @@ from typing import Any
 from array_api_compat import device
 
 from gradine import kernels
+from gradine.attention_functions import SOFTMAX, Attended, AttentionFunction
 from gradine.kernels import AnyArray
 
 #: Theta alone, or U, K and V.
@@ -61,7 +63,7 @@ class Evaluation:
     out: AnyArray  #: O, (q, d_out)
     residual: AnyArray  #: Y - A O, (n k, d_out)
     factor: AnyArray  #: Cholesky factor of the Gram matrix
-    weights: list[AnyArray]  #: attention of each block, (b, k m, k)
+    attended: list[Attended]  #: of each block, (b, k m, k)
     misfit: float  #: |residual|^2 / |Y|^2
     loss: float  #: misfit and penalties
     penalty: Penalty
@@ -71,9 +73,16 @@ class Evaluation:
 class Projection:
     """The examples, and everything that a solver asks of them."""
 
-    def __init__(self, X: AnyArray, Y: AnyArray, dim: int | None = None) -> None:
+    def __init__(
+        self,
+        X: AnyArray,
+        Y: AnyArray,
+        dim: int | None = None,
+        function: AttentionFunction = SOFTMAX,
+    ) -> None:
         """``X`` (n, k, D), ``Y`` (n, k, d_out), float64; keys use the first ``dim`` coordinates."""
         xp = self.xp = kernels.namespace(X, Y)
+        self.function = function
         self.n, self.k, self.width = X.shape
         self.dim = self.width if dim is None else dim
         self.out_dim = Y.shape[2]
@@ -104,15 +113,15 @@ class Projection:
         X, Y = (self.X32, self.Y32) if rough else (self.X, self.Y)
         typed = tuple(kernels.cast(p, X.dtype) for p in parameters)
         theta = theta_of(typed)
-        weights, features = [], []
+        attended, features = [], []
         gram = right = None
         for at, rows in self.blocks():
-            block = kernels.attend(X[at, ...], theta)
-            A = self._features(X[at, ...], block, typed)
+            block = self.function.attend(kernels.logits_of(X[at, ...], theta))
+            A = self._features(X[at, ...], block.weights, typed)
             AT = xp.matrix_transpose(A)
             gram = AT @ A if gram is None else gram + AT @ A
             right = AT @ Y[rows, :] if right is None else right + AT @ Y[rows, :]
-            weights.append(block)
+            attended.append(block)
             features.append(A)
         assert gram is not None and right is not None
         width = gram.shape[0]
@@ -132,7 +141,7 @@ class Projection:
         loss += penalty.decay * sum(float(xp.sum(p * p)) for p in parameters) / theta.shape[0]
         self._count(width, gram=True)
         return Evaluation(
-            parameters, theta, out, residual, factor, weights, misfit, loss, penalty, rough
+            parameters, theta, out, residual, factor, attended, misfit, loss, penalty, rough
         )
 
     def _features(self, X: AnyArray, weights: AnyArray, parameters: Parameters) -> AnyArray:
@@ -167,7 +176,7 @@ class _Block:
     rows: slice  #: of the outputs
     tokens: AnyArray  #: (b k, D)
     keys: AnyArray  #: (b, k, d)
-    weights: AnyArray  #: (b, k m, k)
+    attended: Attended  #: (b, k m, k)
     values: AnyArray  #: X W_i, (b, m k, d_out)
     basis: AnyArray  #: orthonormal features: projecting is two products, with no solve in it
     features: AnyArray | None  #: (b k, m D), where they go through a V
@@ -189,11 +198,11 @@ class Linearisation:
         sizes = xp.linalg.diagonal(at.factor)
         single = float(xp.min(sizes)) > WELL_CONDITIONED * float(xp.max(sizes))
         factor = kernels.cast(at.factor, xp.float32) if single else at.factor
-        for (examples, rows), weights in zip(problem.blocks(), at.weights, strict=True):
+        for (examples, rows), attended in zip(problem.blocks(), at.attended, strict=True):
             X = problem.X32[examples, ...]
             tokens = xp.reshape(X, (-1, problem.width))
             values = xp.permute_dims(xp.reshape(tokens @ narrow, (-1, k, m, o)), (0, 2, 1, 3))
-            features = kernels.features_of(tokens_of[examples, ...], weights)
+            features = kernels.features_of(tokens_of[examples, ...], attended.weights)
             A = _through(xp, features, self.parameters if at.rough else at.parameters)
             basis = kernels.solve_lower(factor, xp.matrix_transpose(kernels.cast(A, factor.dtype)))
             self.blocks.append(
@@ -201,7 +210,7 @@ class Linearisation:
                     rows,
                     tokens,
                     X if d == problem.width else X[:, :, :d],
-                    kernels.cast(weights, xp.float32),
+                    attended.cast(xp.float32),
                     xp.reshape(values, (-1, m * k, o)),
                     kernels.cast(xp.matrix_transpose(basis), xp.float32),
                     kernels.cast(features, xp.float32) if len(at.parameters) > 1 else None,
@@ -260,10 +269,10 @@ class Linearisation:
 
     def _attention_change(self, block: _Block, theta: AnyArray) -> AnyArray:
         """How the attention of a block (b, k m, k) changes with Theta, given side by side."""
-        xp, rows = self.xp, block.weights.shape[1]
+        xp, rows = self.xp, block.attended.weights.shape[1]
         queries = xp.reshape(block.tokens @ theta, (-1, rows, self.problem.dim))
         logits = queries @ xp.matrix_transpose(block.keys)
-        return kernels.softmax_derivative(block.weights, logits)
+        return self.problem.function.derivative(block.attended, logits)
 
     def units(self) -> AnyArray:
         """For each parameter, flat: 1 over the root mean square that J makes of those beside it.
@@ -325,8 +334,8 @@ class Linearisation:
         for block in self.blocks:
             piece = u[block.rows, :]
             change = xp.reshape(piece, (-1, k, o)) @ xp.matrix_transpose(block.values)
-            change = xp.reshape(change, block.weights.shape)
-            change = kernels.softmax_derivative(block.weights, change)
+            change = xp.reshape(change, block.attended.weights.shape)
+            change = problem.function.transposed(block.attended, change)
             queries = xp.reshape(change @ block.keys, (-1, m * d))
             over_theta.append(xp.matrix_transpose(block.tokens) @ queries)
             if block.features is not None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.attention_functions import SOFTMAX
 from gradine.layer import AttentionLayer
 from gradine.queries.asking.limits import Anywhere, Limit
 from gradine.queries.asking.readout import Rows
@@ -112,6 +113,12 @@ def _of_callable(source: Callable[..., Any], form: Form, given: str | None) -> A
 
 
 def _of_layer(layer: AttentionLayer, name: str) -> Answerer:
+    if layer.function is not SOFTMAX:  # better to say so than to ask in vain
+        raise ValueError(
+            f"{name}: has attention {layer.function.name!r}; expected 'softmax', which is all that "
+            "learning by queries is for"
+        )
+
     def identity() -> str:
         return fingerprint(layer.theta, layer.w, layer.constant)
 
