@@ -33,7 +33,7 @@ def test_a_small_layer_is_found(optimizer, rank):
     fit = learn_by_descent(X, Y, 2, optimizer, rank=rank)
     assert fit.layer is not None and fit.loss <= 1e-7
     assert gradine.compare(fit.layer, truth).theta_error.max() < 1e-2
-    assert 0 < fit.steps <= 3000 * fit.starts and fit.seconds > 0
+    assert 0 < fit.steps <= 2000 * fit.starts and fit.seconds > 0
 
 
 def test_batches_see_all_examples(task):
@@ -47,7 +47,7 @@ def test_batches_see_all_examples(task):
 @pytest.mark.parametrize("optimizer", ["adam", "lbfgs"])
 def test_same_seed_same_answer(task, optimizer):
     _, X, Y = task
-    config = StudentConfig(steps=40, batch=64, per_bound=1.0)
+    config = StudentConfig(steps=40, evaluations=40, batch=64, per_bound=1.0)
     first, again = (learn_by_descent(X, Y, 2, optimizer, 1, config=config) for _ in range(2))
     np.testing.assert_array_equal(first.layer.theta, again.layer.theta)
     other = learn_by_descent(X, Y, 2, optimizer, 2, config=config)
@@ -56,7 +56,7 @@ def test_same_seed_same_answer(task, optimizer):
 
 def test_too_few_heads_leave_a_loss(task):
     _, X, Y = task
-    fit = learn_by_descent(X, Y, 1, "lbfgs", config=StudentConfig(steps=200))
+    fit = learn_by_descent(X, Y, 1, "lbfgs", config=StudentConfig(evaluations=200))
     assert fit.loss > 1e-2 and fit.starts == 2 and fit.steps <= 400
 
 

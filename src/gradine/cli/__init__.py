@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gradine import __version__
-from gradine.cli import compare, demo, extract, features, hard, learn, plant, query, sample
+from gradine.cli import compare, demo, extract, features, hard, learn, map, plant, query, sample
 from gradine.cli.console import BAD_INPUT, STOPPED, Ending, one_line, tell_error
 
 __all__ = ["app", "main"]
@@ -30,6 +30,7 @@ STORY = (
 )
 for command in STORY:
     app.command()(command)
+app.command("map")(map.draw)
 app.add_typer(hard.app, name="hard")
 
 

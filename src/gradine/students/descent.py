@@ -81,7 +81,7 @@ def lbfgs_steps(X: Any, Y: Any, parameters: list[Any], enough: float, config: St
         nonlocal taken
         loss = loss_with_gradient(X, Y, keys, parameters)
         taken += 1
-        if taken >= config.steps or not enough < float(loss) < math.inf:
+        if taken >= config.evaluations or not enough < float(loss) < math.inf:
             raise _Over
         return loss
 
@@ -112,7 +112,8 @@ def adam(
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = 0.5 * rate * (1.0 + math.cos(math.pi * step / steps))
-        loss = loss_with_gradient(*next(batches), parameters)
+        part, wanted, keys = next(batches)
+        loss = loss_with_gradient(part, wanted, keys, parameters)
         if step % EVERY == 0 and not enough < float(loss) < math.inf:
             return step + 1
         optimizer.step()
