@@ -45,6 +45,7 @@ STORY = [
     "limits",
     "features",
     "hard",
+    "check",
 ]
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

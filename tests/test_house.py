@@ -47,6 +47,7 @@ ORDER = [
     "queries",
     "learn",
     "query",
+    "theory",
     "features",
     "runs",
     "score",

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from gradine.score import Match, compare
     from gradine.sculpt.config import SculptConfig
     from gradine.status import Status
+    from gradine.theory.conditions import check
+    from gradine.theory.from_data import check_examples
 
 __version__ = "0.1.0"
 
@@ -59,6 +61,8 @@ __all__ = [
     "SculptConfig",
     "Status",
     "as_oracle",
+    "check",
+    "check_examples",
     "compare",
     "learn",
     "learn_by_queries",
@@ -92,6 +96,8 @@ _HOME = {
     "SculptConfig": "gradine.sculpt.config",
     "Status": "gradine.status",
     "as_oracle": "gradine.queries.asking.oracle",
+    "check": "gradine.theory.conditions",
+    "check_examples": "gradine.theory.from_data",
     "compare": "gradine.score",
     "learn": "gradine.learn",
     "learn_by_queries": "gradine.query",

@@ -40,7 +40,7 @@ from gradine.solvers.convex import SolverError
 from gradine.status import NotLearned, Status
 from gradine.verdict import Ended, judge
 
-__all__ = ["Fit", "LearnConfig", "Status", "learn", "learn_examples"]
+__all__ = ["Fit", "LearnConfig", "Status", "fitting_data", "learn", "learn_examples"]
 
 Array = NDArray[np.float64]
 Method = Literal["auto", "exact", "sculpt"]
@@ -107,7 +107,7 @@ def learn_examples(
         on_block=lambda count, _: listener.examples_seen(count),
     )
     listener.phase_ended("survey", {"inputs": seen.kind, "examples": seen.n}, False)
-    data = _fitting_data(examples, split, seen, config, listener)
+    data = fitting_data(examples, split, seen, config, listener)
     check_size(data, seen)
     objections = {
         name: objection(data, seen, wanted, config) for name, objection in OBJECTIONS.items()
@@ -207,7 +207,7 @@ def _layer_of(data: FittingData, result: Any) -> AttentionLayer | None:
     return AttentionLayer(square(result.theta, data.width), result.w, data.constant).canonical()
 
 
-def _fitting_data(
+def fitting_data(
     examples: Examples, split: Split, seen: Survey, config: LearnConfig, listener: Listener
 ) -> FittingData:
     """Settle whether there is a constant coordinate."""

@@ -43,6 +43,14 @@ def test_a_parity_has_the_heads_that_it_says(t):
     np.testing.assert_array_equal(layer.theta, hidden.layer.theta)
 
 
+def test_a_dial_is_turned():
+    layer = drawn(Setting(dial="zero_sum", turn=1.0))
+    assert np.abs(layer.w.sum(axis=0)).max() < 1e-12
+    setting = Setting(dial="few_coordinates", turn=0.5)
+    X, Y = setting.sample(drawn(setting), 5, np.random.default_rng(0))
+    assert X.shape == Y.shape == (5, 3, 4)
+
+
 @pytest.mark.parametrize(
     ("named", "given"),
     [
@@ -62,6 +70,11 @@ def test_a_parity_has_the_heads_that_it_says(t):
         ("t is 8", {"dim": 8, "t": 8}),
         ("heads is 6; expected at most dim = 5", {"dim": 5, "t": 4}),
         ("a parity .* boolean", {"t": 2, "inputs": "gaussian"}),
+        ("dial is 'loud'", {"dial": "loud"}),
+        ("turn is 0.5; expected a dial", {"turn": 0.5}),
+        ("turn is 2.0", {"dial": "flat", "turn": 2.0}),
+        ("scale is set, but a dial", {"dial": "flat", "scale": 2.0}),
+        ("dial is set, but a parity", {"dial": "flat", "t": 2}),
         ("inputs is 'uniform'", {"inputs": "uniform"}),
     ],
 )
@@ -83,6 +96,7 @@ def test_what_makes_no_sense_is_refused(named, given):
         ("examples:10:1000", (10, 32, 100, 316, 1000)),
         ("heads:4,2", (4, 2)),
         ("inputs:gaussian", ("gaussian",)),
+        ("dial:flat,sharp", ("flat", "sharp")),
     ],
 )
 def test_axes(text, values):

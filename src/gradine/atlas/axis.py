@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradine.atlas.setting import PARAMETERS, WHOLE
+from gradine.atlas.setting import NAMED, PARAMETERS, WHOLE
 
 __all__ = ["Axis", "number_of", "parse_axis"]
 
@@ -59,7 +59,7 @@ def parse_axis(text: str) -> Axis:
     if len(parts) == 1:
         return Axis(name, tuple(number_of(name, value) for value in parts[0].split(",")))
     spacing = parts.pop() if parts and parts[-1] in ("log", "lin") else None
-    if name == "inputs" or len(parts) not in (2, 3):
+    if name in NAMED or len(parts) not in (2, 3):
         raise ValueError(f"axis is {text!r}; expected PARAM:LO:HI, PARAM:LO:HI:COUNT or PARAM:V,V")
     low, high = (number_of(name, part) for part in parts[:2])
     if not low < high:
@@ -76,7 +76,7 @@ def parse_axis(text: str) -> Axis:
 
 def number_of(name: str, text: str) -> Any:
     """A value of a parameter, from what was written."""
-    if name == "inputs":
+    if name in NAMED:
         return text
     try:
         value = int(text) if name in WHOLE else float(text)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.checks import whole_number
-from gradine.hard import sparse_parity
+from gradine.hard import DIALS, dial, sparse_parity
 from gradine.inputs import INPUT_KINDS, InputKind, plant, sample_inputs
 from gradine.layer import AttentionLayer
 
@@ -20,11 +20,13 @@ __all__ = ["PARAMETERS", "Setting", "make_setting"]
 Array = NDArray[np.float64]
 
 WHOLE = ("heads", "dim", "seq_len", "rank", "examples", "t")
-REAL = ("scale", "ratio", "noise", "coherence")
+REAL = ("scale", "ratio", "noise", "coherence", "turn")
 #: Everything that can be set, or vary along an axis of the map.
-PARAMETERS = (*WHOLE, *REAL, "inputs")
+NAMED = ("inputs", "dial")
+PARAMETERS = (*WHOLE, *REAL, *NAMED)
 #: What a parity layer fixes by itself: its heads are made for it, and it takes two tokens.
-FIXED_BY_PARITY = ("heads", "seq_len", "scale", "rank", "coherence")
+FIXED_BY_PARITY = ("heads", "seq_len", "scale", "rank", "coherence", "dial")
+FIXED_BY_DIAL = ("scale", "rank", "coherence")
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Setting:
 
     A planted layer has Gaussian :math:`\Theta_i` of Frobenius norm ``scale`` and W entries of
     variance 1/dim; with ``coherence`` c every two :math:`\Theta_i` have cosine c. With ``t`` the
-    layer hides a parity of t secret bits instead (`gradine.hard.sparse_parity`).
+    layer hides a parity of t secret bits instead (`gradine.hard.sparse_parity`); with ``dial`` it
+    leaves one condition of the theorem, by as much as ``turn`` says (`gradine.hard.dial`).
     ``examples`` are those to be fitted, or ``ratio`` times the counting bound of them,
 
     .. math:: n_{\min} = 2 m (2 d r - r^2) / (k d),
@@ -56,6 +59,8 @@ class Setting:
     coherence: float | None = None  #: cosine of every two Theta; None: as drawn
     t: int | None = None  #: secret bits of a parity; None: a planted layer
     inputs: InputKind = "boolean"
+    dial: str | None = None  #: a way to leave the conditions; None: a planted layer
+    turn: float = 0.0  #: from 0, where conditions hold, to 1
 
     def __post_init__(self) -> None:
         for name in WHOLE:
@@ -73,6 +78,10 @@ class Setting:
             raise ValueError(f"rank is {self.rank}; expected at most dim = {self.dim}")
         if self.rank is not None and self.coherence is not None:
             raise ValueError("rank and coherence are both set; expected at most one of them")
+        if self.dial is not None and self.dial not in DIALS:
+            raise ValueError(f"dial is {self.dial!r}; expected one of {', '.join(DIALS)}")
+        if self.dial is None and self.turn:
+            raise ValueError(f"turn is {self.turn}; expected a dial that it turns")
         if self.t is not None and self.inputs != "boolean":
             raise ValueError(f"inputs is {self.inputs!r}; a parity (t) takes boolean ones")
 
@@ -100,6 +109,8 @@ class Setting:
         """A layer of this kind."""
         if self.t is not None:
             return sparse_parity(self.dim, self.t, seed=rng).layer
+        if self.dial is not None:
+            return dial(self.dial, self.turn, self.heads, self.dim, rng)
         if self.coherence is not None:
             return _coherent(self, self.coherence, rng)
         return plant(self.heads, self.dim, self.scale, self.rank, rng)
@@ -108,7 +119,7 @@ class Setting:
         self, truth: AttentionLayer, n: int, rng: np.random.Generator
     ) -> tuple[Array, Array]:
         """n examples, with noise in the labels if there is to be some."""
-        X = sample_inputs(n, self.tokens, self.dim, self.inputs, rng)
+        X = sample_inputs(n, self.tokens, truth.dim, self.inputs, rng)
         Y = np.asarray(truth(X))
         if self.noise:
             size = self.noise * float(np.sqrt(np.mean(Y**2)))
@@ -132,6 +143,10 @@ def make_setting(given: Mapping[str, Any]) -> Setting:
         for name in FIXED_BY_PARITY:
             if name in given:
                 raise ValueError(f"{name} is set, but a parity (t) fixes it: leave it out")
+    if "dial" in given:
+        for name in FIXED_BY_DIAL:
+            if name in given:
+                raise ValueError(f"{name} is set, but a dial fixes it: leave it out")
     return Setting(**given)
 
 
@@ -144,6 +159,8 @@ def _check_real(name: str, value: Any) -> None:
         fits, expected = 0.0 < number < math.inf, "a positive number"
     elif name == "noise":
         fits, expected = 0.0 <= number < math.inf, "a number from 0"
+    elif name == "turn":
+        fits, expected = 0.0 <= number <= 1.0, "a number from 0 to 1"
     else:
         fits, expected = 0.0 <= number < 1.0, "a number from 0, below 1"
     if not fits:

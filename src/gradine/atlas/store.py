@@ -21,7 +21,13 @@ def trial_key(setting: Setting, learner: str, seed: int, config: MapConfig) -> s
     """A digest of all that a trial depends on; the version of the package is part of it."""
     from gradine import __version__
 
-    return fingerprint([asdict(setting), learner, seed, asdict(config), __version__])
+    return fingerprint([_set(setting), learner, seed, asdict(config), __version__])
+
+
+def _set(setting: Setting) -> dict[str, Any]:
+    """What differs from the defaults: a parameter that is added leaves older trials as they are."""
+    usual = asdict(Setting())
+    return {name: value for name, value in asdict(setting).items() if value != usual[name]}
 
 
 class TrialStore:
@@ -53,8 +59,7 @@ class TrialStore:
     def put(self, key: str, setting: Setting, trial: Trial) -> None:
         self._held[key] = trial
         if self._lines is not None:
-            shown = {name: value for name, value in asdict(setting).items() if value is not None}
-            self._lines.append({"key": key, "setting": shown, "trial": asdict(trial)})
+            self._lines.append({"key": key, "setting": _set(setting), "trial": asdict(trial)})
 
 
 def _trial_of(record: dict[str, Any]) -> Trial | None:

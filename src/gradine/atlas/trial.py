@@ -66,7 +66,7 @@ def run_trial(
     truth = setting.truth(np.random.default_rng([seed, LAYER]))
     total = setting.n_fit + sum(held_out(setting.n_fit))
     X, Y = setting.sample(truth, total, np.random.default_rng([seed, EXAMPLES]))
-    task = Task(X, Y, setting.n_fit, setting.n_heads, setting.rank, seed, config.student)
+    task = Task(X, Y, setting.n_fit, truth.n_heads, setting.rank, seed, config.student)
     with one_thread(torch=learner in BY_DESCENT):
         began = time.process_time()
         answer = LEARNERS[learner](task)

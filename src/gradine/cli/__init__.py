@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 
 from gradine import __version__
-from gradine.cli import compare, demo, extract, features, hard, learn, map, plant, query, sample
+from gradine.cli import (
+    check,
+    compare,
+    demo,
+    extract,
+    features,
+    hard,
+    learn,
+    map,
+    plant,
+    query,
+    sample,
+)
 from gradine.cli.console import BAD_INPUT, STOPPED, Ending, one_line, tell_error
 
 __all__ = ["app", "main"]
@@ -26,6 +38,7 @@ STORY = (
     query.query,
     compare.compare,
     demo.demo,
+    check.check,
     features.features,
 )
 for command in STORY:

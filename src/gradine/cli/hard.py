@@ -1,4 +1,4 @@
-"""`gradine hard`: layers that hide functions which are hard to learn."""
+"""`gradine hard`: layers that hide functions which are hard to learn, or leave a condition."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from gradine.cli.options import Seed
-from gradine.hard import rounded_modulus, sparse_parity
+from gradine.hard import DIALS, rounded_modulus, sparse_parity
+from gradine.hard import dial as turned_dial
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Write a layer that hides a function which no efficient learner is known for.",
+    help="Write a layer that is hard to learn: it hides a function, or leaves a condition.",
     no_args_is_help=False,
 )
 Dim = Annotated[int, typer.Option("--dim", help="Coordinates of a token.")]
@@ -67,3 +68,21 @@ def rounding(
         f"hid the product with {hidden.secret.tolist()} modulo {modulus}, read at {hidden.value} "
         f"and written to {hidden.output}, in {hidden.layer!r} in {out}"
     )
+
+
+@app.command()
+def dial(
+    name: Annotated[str, typer.Argument(help=f"The dial: {', '.join(DIALS)}.")],
+    turn: Annotated[float, typer.Option("--turn", help="From 0 (all conditions hold) to 1.")],
+    out: LayerFile,
+    heads: Annotated[int, typer.Option("--heads", help="Heads of the layer.")] = 2,
+    dim: Dim = 8,
+    seed: Seed = 0,
+) -> None:
+    """A random layer with one condition of `gradine check` turned off by degrees.
+
+    Example: `gradine hard dial zero_sum --turn 0.8 --out layer.safetensors`
+    """
+    layer = turned_dial(name, turn, heads, dim, seed)
+    layer.save(out)
+    print(f"{name} at {turn:g} ({DIALS[name].what}) in {layer!r} in {out}")

@@ -64,8 +64,9 @@ def draw(
     """Draw which learner succeeds where, over two parameters of the layer and its examples.
 
     Parameters are heads, dim, seq_len, scale, rank, examples, ratio (examples over the counting
-    bound), noise, coherence, t (bits of a hidden parity) and inputs. Every trial is kept when it is
-    done: a map that was stopped goes on with --resume.
+    bound), noise, coherence, t (bits of a hidden parity), inputs, and dial with turn (a way to
+    leave the conditions of the theorem). Every trial is kept when it is done: a map that was
+    stopped goes on with --resume.
 
     Example: `gradine map --x scale:1:8:4 --y ratio:1:16:5 --learner exact --out map`
     """

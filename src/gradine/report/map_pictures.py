@@ -30,6 +30,7 @@ NAMES = {
     "t": "bits of the parity",
     "coherence": "cosine of the heads",
     "noise": "noise of the labels",
+    "turn": "turn of the dial",
 }
 
 

@@ -1,0 +1,93 @@
+"""`gradine check`: the conditions of the theorem, for a layer or for examples of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradine.cli.console import print_json
+from gradine.cli.options import AsJson, Inputs, InputsOption, Seed
+from gradine.examples import open_examples
+from gradine.layer import AttentionLayer
+from gradine.theory import conditions, from_data
+from gradine.theory.judgement import Check, Condition
+
+__all__ = ["check"]
+
+LAYER = ".safetensors"
+
+
+def check(
+    path: Annotated[
+        Path,
+        typer.Argument(help="A layer file (.safetensors), or examples: .npz, or a folder of .npy."),
+    ],
+    seq_len: Annotated[
+        int | None,
+        typer.Option("--seq-len", help="Tokens of a sequence; examples have their own."),
+    ] = None,
+    examples: Annotated[
+        int | None,
+        typer.Option(
+            "--examples",
+            help="How many examples a learner of the layer will get.",
+            show_default=f"{conditions.EXAMPLES}",
+        ),
+    ] = None,
+    inputs: InputsOption = Inputs.boolean,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Check the conditions under which the theorem's learner is proven to work.
+
+    Each condition is a number against a threshold; what fails without it is said. Of examples only
+    some conditions can be estimated. Exit code 0 says that the check is done, not that all hold.
+
+    Example: `gradine check layer.safetensors --seq-len 3`
+    """
+    if path.suffix == LAYER:
+        if seq_len is None:
+            raise ValueError("--seq-len is missing; expected the tokens of a sequence")
+        wanted = conditions.EXAMPLES if examples is None else examples
+        layer = AttentionLayer.load(path)
+        checked = conditions.check(layer, seq_len, examples=wanted, kind=inputs.value, seed=seed)
+    else:
+        for option, value in (("--seq-len", seq_len), ("--examples", examples)):
+            if value is not None:
+                raise ValueError(f"{option} is {value}; {path} holds examples, which say it")
+        checked = from_data.check_source(open_examples(path), seed)
+    if as_json:
+        print_json(checked.as_json())
+        return
+    _print_table(checked)
+
+
+def _print_table(checked: Check) -> None:
+    width = max(len(condition.name) for condition in checked.conditions)
+    print(
+        f"{'condition':<{width}}  {'value':>9}  {'needed':>11}  holds  {'exact needs':>11}  holds"
+    )
+    for condition in checked.conditions:
+        told = "  ".join(
+            f"{_bound(condition, threshold):>{room}}  {holds:<5}"
+            for room, threshold, holds in (
+                (11, condition.threshold, _yes(condition.holds)),
+                (11, condition.threshold_of("exact"), _yes(condition.holds_for("exact"))),
+            )
+        )
+        print(f"{condition.name:<{width}}  {condition.value:>9.3g}  {told}".rstrip())
+    for condition in checked.failing():
+        print(f"{condition.name}: {condition.sentence()}")
+    print(checked.sentence())
+
+
+def _bound(condition: Condition, threshold: float | None) -> str:
+    if threshold is None:
+        return "-"
+    return f"{'>=' if condition.rule.at_least else '<='} {threshold:.3g}"
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "no"

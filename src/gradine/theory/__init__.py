@@ -1,0 +1,1 @@
+"""What the theory says before anything is learned: conditions, tail bounds, plans."""
