@@ -46,6 +46,7 @@ STORY = [
     "features",
     "hard",
     "check",
+    "map",
 ]
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
