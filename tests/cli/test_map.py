@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.conftest import environment
 
-RUN = ("map", "--x", "scale:1,3", "--y", "ratio:0.5,6", "--learner", "exact", "--workers", "1")
+RUN = ("map", "--x", "scale:1,3", "--y", "ratio:0.2,6", "--learner", "exact", "--workers", "1")
 RUN += ("--set", "heads=1", "--set", "dim=4", "--trials", "2")
 
 

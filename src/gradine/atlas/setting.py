@@ -153,8 +153,9 @@ def make_setting(given: Mapping[str, Any]) -> Setting:
 def _check_real(name: str, value: Any) -> None:
     if value is None and name == "coherence":
         return
-    real = isinstance(value, int | float) and not isinstance(value, bool)
-    number = float(value) if real else math.nan
+    number = math.nan
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number = float(value)
     if name in ("scale", "ratio"):
         fits, expected = 0.0 < number < math.inf, "a positive number"
     elif name == "noise":

@@ -83,7 +83,8 @@ def draw(
                 (folder / name).unlink(missing_ok=True)
         try:
             made = sweep(
-                *axes,
+                axes[0],
+                axes[1],
                 learner,
                 trials=trials,
                 fixed=fixed,
