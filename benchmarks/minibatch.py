@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import gradine
 from benchmarks.clock import clock
-from benchmarks.student import Shape, forward, layer_of, random_start
+from gradine.students.model import Shape, forward, layer_of, random_start
 
 __all__ = ["RATES", "SIZES", "train_adam", "train_lbfgs"]
 

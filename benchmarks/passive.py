@@ -29,19 +29,19 @@ from benchmarks.minibatch import train_adam, train_lbfgs
 from benchmarks.minilm import LAYERS, minilm_layer
 from benchmarks.sentences import hidden_states
 from benchmarks.store import Store
-from benchmarks.student import Shape
 from benchmarks.text import markdown, seconds, short
 from gradine.exact.config import ExactConfig
 from gradine.exact.deflate import DeflateConfig
 from gradine.exact.finish import FinishConfig
 from gradine.progress import Listener
+from gradine.students.model import Shape
 
 __all__ = ["main"]
 
 Array = NDArray[np.float64]
 
 HERE = Path(__file__).parent
-MEASURED_BY = ("passive.py", "minibatch.py", "clock.py", "student.py", "sentences.py", "minilm.py")
+MEASURED_BY = ("passive.py", "minibatch.py", "clock.py", "sentences.py", "minilm.py")
 SEQ_LEN, HEADS, RANK = 8, 12, 32
 EXAMPLES, FRESH = 8600, 400
 ENOUGH = 1e-12  # squared residual at which our learner stops: students are given as long

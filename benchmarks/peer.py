@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gradine
-from benchmarks.student import Shape, random_start
 from benchmarks.train import TrainConfig, theta_error_to, train
+from gradine.students.model import Shape, random_start
 
 __all__ = ["PeerConfig", "torch_student"]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import gradine
+from gradine.lines import JsonLines
 
 __all__ = ["Store", "build_of"]
 
@@ -53,15 +53,11 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         if fresh:
             path.unlink(missing_ok=True)
-        if path.exists():
-            for line in path.read_text().splitlines():
-                self._remember(line)
+        self._lines = JsonLines(path)
+        for record in self._lines.read():
+            self._remember(record)
 
-    def _remember(self, line: str) -> None:
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:  # the line that was being written when the run was stopped
-            return
+    def _remember(self, record: dict[str, Any]) -> None:
         if self._any_build or record.get("build") == self.build:
             self._records[tuple(record["key"])] = record
 
@@ -78,10 +74,5 @@ class Store:
         return record
 
     def put(self, record: dict[str, Any], *key: Any) -> dict[str, Any]:
-        line = json.dumps({"build": self.build, "key": key, **record})
-        # A stopped run may have left half a line; this one must not be glued to it.
-        torn = self.path.exists() and not (self.path.read_bytes() or b"\n").endswith(b"\n")
-        with self.path.open("a") as file:
-            file.write(("\n" if torn else "") + line + "\n")
-        self._remember(line)
+        self._remember(self._lines.append({"build": self.build, "key": key, **record}))
         return self._records[key]

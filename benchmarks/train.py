@@ -11,18 +11,18 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import gradine
-from benchmarks.student import forward, layer_of
+from gradine.students.descent import Optimizer, lbfgs, loss_with_gradient
+from gradine.students.model import layer_of
 
 __all__ = ["Run", "TrainConfig", "theta_error_to", "train"]
 
 Array = NDArray[np.float64]
-Optimizer = Literal["adam", "lbfgs"]
 ErrorOf = Callable[[gradine.AttentionLayer], float]
 
 LOOK = 1e-6  # relative squared loss above which no student has its attention matrices right
@@ -134,31 +134,16 @@ def train(
 def _optimize(
     optimizer: str, X: Any, Y: Any, parameters: list[Any], rate: float, watch: _Watch
 ) -> None:
-    import torch
-
-    keys = X.transpose(1, 2).contiguous()
-
     def evaluate() -> Any:
-        for parameter in parameters:
-            parameter.grad = None
-        loss = torch.mean((forward(X, keys, parameters) - Y) ** 2)
-        loss.backward()
-        watch.look(float(loss.detach()), parameters)
+        loss = loss_with_gradient(X, Y, keys, parameters)
+        watch.look(float(loss), parameters)
         return loss
 
+    keys = X.transpose(1, 2).contiguous()
     if optimizer == "adam":
         _adam(evaluate, parameters, rate, watch)
-        return
-    # One call to the end: with no tolerance it returns only where no step can be taken.
-    torch.optim.LBFGS(
-        parameters,
-        max_iter=10**9,
-        max_eval=10**9,
-        history_size=watch.config.history,
-        line_search_fn="strong_wolfe",
-        tolerance_grad=0.0,
-        tolerance_change=0.0,
-    ).step(evaluate)
+    else:
+        lbfgs(evaluate, parameters, watch.config.history)
 
 
 def _adam(evaluate: Any, parameters: list[Any], rate: float, watch: _Watch) -> None:

@@ -49,6 +49,7 @@ STORY = [
     "plan",
     "tails",
     "attention",
+    "map",
 ]
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

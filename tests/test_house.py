@@ -18,6 +18,7 @@ PACKAGE = Path(gradine.__file__).parent
 ORDER = [
     "checks",
     "files",
+    "lines",
     "records",
     "progress",
     "kernels",
@@ -38,6 +39,7 @@ ORDER = [
     "solvers",
     "sculpt",
     "exact",
+    "students",
     "certificate",
     "fit",
     "admission",
@@ -50,11 +52,12 @@ ORDER = [
     "features",
     "runs",
     "score",
+    "atlas",
     "report",
     "cli",
     "__main__",
 ]
-MAY_SEE_THE_TRUTH = {"score", "report", "cli"}
+MAY_SEE_THE_TRUTH = {"score", "atlas", "report", "cli"}
 MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
 
 

@@ -21,7 +21,9 @@ from benchmarks.exact.cases import CATEGORIES, Case, make_case
 from benchmarks.exact.ours import CLAIMS_FUNCTION, SOLVED, Answer, error_of, ours
 from benchmarks.exact.scope import Scope, tell
 from benchmarks.text import markdown
-from gradine.certificate import HeadBars, clopper_pearson, relative_errors
+from gradine.atlas import claims
+from gradine.atlas.claims import BARS, SURE
+from gradine.certificate import HeadBars, relative_errors
 
 __all__ = ["contradicted", "measure", "page", "wrong_heads"]
 
@@ -31,8 +33,6 @@ FILES = ("instances", "ours", "case", "degenerate", "cases", "certificates")
 MEASURED_BY = tuple(f"exact/{name}.py" for name in FILES)
 RUNS, QUICK_RUNS = 100, 6  # of each category
 FRESH = 2000
-BARS = 5.0
-SURE = 1e-6  # chance that fresh examples contradict a statement that is true
 
 
 def trial(category: str, number: int) -> Record:
@@ -74,18 +74,12 @@ def claim_of(answer: Answer) -> str | None:
 
 
 def contradicted(answer: Answer, case: Case, number: int) -> bool:
-    """Whether fresh examples speak against any point of the certificate's curve.
-
-    The curve bounds a probability; the examples give a share. It counts where the share is so
-    large that the bound is wrong beyond doubt.
-    """
+    """Whether fresh examples speak against any point of the certificate's curve."""
     if answer.certificate is None or answer.layer is None:
         return True  # a claim without a statement is a false one
     X = case.draw(FRESH, number + 10**6)
     errors = relative_errors(answer.layer(X), case.label(X, number + 10**6))
-    curve = zip(answer.certificate.eps, answer.certificate.p, strict=True)
-    within = ((int((errors <= eps).sum()), p) for eps, p in curve)
-    return any(1.0 - clopper_pearson(good, FRESH, SURE) > p for good, p in within)
+    return claims.contradicted(answer.certificate, errors)
 
 
 def wrong_heads(answer: Answer, truth: gradine.AttentionLayer | None) -> str:
@@ -97,21 +91,10 @@ def wrong_heads(answer: Answer, truth: gradine.AttentionLayer | None) -> str:
         return "no layer made the labels"
     if answer.layer is None:
         return "no layer is given"
-    match = gradine.compare(answer.layer, truth, examples=1)
-    if match.missing or match.extra:
-        return f"{match.missing} heads missing, {match.extra} too many"
     bars = None if answer.certificate is None else answer.certificate.bars
-    if bars is None or not _known(bars, len(match.order)):
-        return "an error bar is infinite or missing"
-    for name, errors, own in (
-        ("Theta", match.theta_error, bars.theta),
-        ("W", match.w_error, bars.w),
-    ):
-        allowed = np.maximum(BARS * np.array(own)[match.order], SOLVED)
-        for error, most in zip(errors, allowed, strict=True):
-            if not error <= most:
-                return f"an error of {error:.1e} in {name}, where {most:.1e} is allowed"
-    return ""
+    known = bars is not None and _known(bars, answer.layer.n_heads)
+    wrong = claims.wrong_heads(answer.layer, truth, bars if known else None, SOLVED)
+    return wrong if known or "missing" in wrong else "an error bar is infinite or missing"
 
 
 def _known(bars: HeadBars, heads: int) -> bool:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.student import Shape, features, matrices_of, random_start
 from benchmarks.train import ErrorOf, Optimizer, Run, TrainConfig, train
+from gradine.students.model import Shape, features, matrices_of, random_start
 
 __all__ = ["expand_and_cluster", "merge"]
 

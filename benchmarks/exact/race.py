@@ -17,7 +17,6 @@ __all__ = ["MEASURED_BY", "PEER_SECONDS", "Contest", "race", "races", "warm_up"]
 
 MEASURED_BY = (
     "clock.py",
-    "student.py",
     "train.py",
     *(f"exact/{name}.py" for name in ("instances", "ours", "expand", "rivals", "race", "watch")),
 )

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 import gradine
 from benchmarks.clock import clock
 from benchmarks.exact.expand import expand_and_cluster
-from benchmarks.student import Shape, random_start
 from benchmarks.train import ErrorOf, Optimizer, Run, TrainConfig, theta_error_to, train
+from gradine.students.model import Shape, random_start
 
 __all__ = ["RIVALS", "Rivals", "run_rivals"]
 

@@ -113,7 +113,7 @@ _HOME = {
 }
 
 
-_MODULES = ("hard",)
+_MODULES = ("atlas", "hard")
 
 
 def __getattr__(name: str) -> Any:

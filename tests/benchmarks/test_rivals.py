@@ -12,8 +12,8 @@ from benchmarks.exact.rivals import RIVALS, Rivals, run_rivals
 torch = pytest.importorskip("torch")
 
 from benchmarks.exact.expand import merge  # noqa: E402
-from benchmarks.student import Shape, forward, layer_of, random_start  # noqa: E402
 from benchmarks.train import TrainConfig, theta_error_to, train  # noqa: E402
+from gradine.students.model import Shape, forward, layer_of, random_start  # noqa: E402
 
 TINY = Instance(1, 3, 4, 2.0)
 

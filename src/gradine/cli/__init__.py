@@ -16,6 +16,7 @@ from gradine.cli import (
     features,
     hard,
     learn,
+    map,
     plan,
     plant,
     query,
@@ -44,6 +45,7 @@ STORY = (
 )
 for command in STORY:
     app.command()(command)
+app.command("map")(map.draw)
 app.add_typer(hard.app, name="hard")
 
 

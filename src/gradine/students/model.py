@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import gradine
+from gradine.layer import AttentionLayer
 
 __all__ = ["Shape", "features", "forward", "layer_of", "matrices_of", "random_start"]
 
@@ -81,6 +81,7 @@ def features(X: Any, keys: Any, theta: Any) -> Any:
     return ((queries @ keys).softmax(dim=-1) @ X).reshape(n * k, m * d)
 
 
-def layer_of(parameters: list[Any]) -> gradine.AttentionLayer:
+def layer_of(parameters: list[Any]) -> AttentionLayer:
+    """The layer that a student is."""
     theta, w = (matrix.detach().double().numpy() for matrix in matrices_of(parameters))
-    return gradine.AttentionLayer(theta, w)
+    return AttentionLayer(theta, w)

@@ -1,0 +1,1 @@
+"""Where learning becomes hard: examples and time against heads, and against bits of a parity."""
