@@ -40,13 +40,13 @@ STORY = (
     compare.compare,
     demo.demo,
     check.check,
-    features.features,
     plan.plan,
 )
 for command in STORY:
     app.command()(command)
 app.command("map")(map.draw)
 app.add_typer(hard.app, name="hard")
+app.command()(features.features)
 
 
 def _print_version(wanted: bool) -> None:
@@ -66,7 +66,8 @@ def gradine(
 
     The story in order: plant a layer or extract one from a trained model, sample examples from
     it, learn it back from the examples alone, or by asking it, compare what was learned with the
-    truth. The demo plants, samples, learns, compares and writes a report.
+    truth. The demo plants, samples, learns, compares and writes a report. Whether a layer can be
+    learned is for check, plan and map to say.
 
     Exit codes: 0 learned and verified, 2 bad input or usage, 3 not learned (result.json says why).
     """
