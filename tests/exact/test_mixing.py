@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from gradine.attention_functions import RELU, SOFTMAX
+from gradine.attention_functions import SIGMOID, SOFTMAX
 from gradine.exact.mixing import MixConfig, _Problem, mix, mixing_examples
 from gradine.exact.moments import MomentConfig, moment_spectrum
 from gradine.examples import ArrayExamples, FittingData, make_split
@@ -17,7 +17,7 @@ from gradine.score import compare
 CONFIG = MixConfig()
 
 
-@pytest.mark.parametrize("function", [SOFTMAX, RELU], ids=["softmax", "relu"])
+@pytest.mark.parametrize("function", [SOFTMAX, SIGMOID], ids=["softmax", "sigmoid"])
 @pytest.mark.parametrize("constant", [False, True])
 def test_gradient_is_that_of_the_loss(constant, function):
     layer = plant(2, 4, 2.0, seed=0, constant=constant, attention=function.name)
