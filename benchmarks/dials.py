@@ -13,7 +13,7 @@ from gradine.theory.judgement import Learner
 __all__ = ["DATA", "DIM", "EXAMPLES", "HEADS", "SEQ_LEN", "SUCCESS", "Record", "trial"]
 
 HEADS, DIM, SEQ_LEN = 2, 8, 3
-EXAMPLES: dict[Learner, int] = {"sculpt": 10_000, "exact": 2_000}
+EXAMPLES: dict[Learner, int] = {"sculpt": 20_000, "exact": 2_000}
 DATA = 4_000  # examples that the check from data alone gets to see
 SUCCESS = 1e-6  # theta_error of a layer that counts as found
 
@@ -21,7 +21,10 @@ Record = dict[str, Any]
 
 
 def trial(name: str, turn: float, learner: Learner, seed: int) -> Record:
-    """Check one layer and learn it; a learner that is refused its examples has failed."""
+    """Check one layer and learn it, told the number of heads as the theorem is.
+
+    A learner that refuses has failed.
+    """
     layer = dial(name, turn, HEADS, DIM, seed)
     n = EXAMPLES[learner]
     X = gradine.sample_inputs(n, SEQ_LEN, layer.dim, seed=np.random.default_rng([seed, 1]))
@@ -36,7 +39,7 @@ def trial(name: str, turn: float, learner: Learner, seed: int) -> Record:
         "data_failing": [condition.name for condition in seen.failing(learner)],
     }
     try:
-        fit = gradine.learn(X, Y, method=learner, seed=seed)
+        fit = gradine.learn(X, Y, layer.n_heads, learner, seed)
     except ValueError as error:
         return record | {"learned": False, "status": f"refused: {error}", "seconds": 0.0}
     return record | {

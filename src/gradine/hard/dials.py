@@ -1,9 +1,9 @@
 r"""Degenerate layers: for each condition of the theorem, a dial that turns it off by degrees.
 
-At 0 every dial gives the same kind of layer, Gaussian heads with logits of standard deviation
-``SCALE``, on which the conditions of `gradine.check` hold. At 1 its condition has failed. An
-attention matrix that is bent is scaled back to its Frobenius norm, so that no dial but ``sharp``
-and ``flat`` changes the scale of the logits.
+At 0 every dial gives the same layer, Gaussian heads with logits of standard deviation ``SCALE`` and
+projections of one size, on which the conditions of `gradine.check` hold. At 1 its condition has
+failed. An attention matrix that is bent is scaled back to its Frobenius norm, so that no dial but
+``sharp`` and ``flat`` changes the scale of the logits.
 """
 
 from __future__ import annotations
@@ -60,8 +60,10 @@ def dial(name: str, turn: float, heads: int = 2, dim: int = 8, seed: Seed = 0) -
 
 
 def _planted(heads: int, dim: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Random heads; those of `plant`, with projections of one size."""
     layer = plant(heads, dim, SCALE, seed=rng)
-    return layer.theta.copy(), layer.w.copy()
+    sizes = np.linalg.norm(layer.w, axis=(1, 2), keepdims=True)
+    return layer.theta.copy(), layer.w * (np.sqrt(dim) / sizes)
 
 
 def _scaled_back(bent: Array, straight: Array) -> Array:
