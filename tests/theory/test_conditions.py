@@ -164,3 +164,16 @@ def test_unknown_names(good):
         found["nonsense"]
     with pytest.raises(ValueError, match="learner is 'adam'; expected 'sculpt' or 'exact'"):
         found.holds_for("adam")
+
+
+def test_a_layer_at_a_threshold_is_not_below_it():
+    layer = gradine.plant(heads=2, dim=6, scale=RULES["logits_not_flat"].sculpt, seed=0)
+    assert gradine.check(layer, seq_len=3)["logits_not_flat"].holds
+    less = gradine.AttentionLayer(layer.theta * (1.0 - 1e-9), layer.w)
+    assert not gradine.check(less, seq_len=3)["logits_not_flat"].holds
+
+
+def test_other_attention_functions_are_refused():
+    layer = gradine.plant(heads=2, dim=6, attention="relu")
+    with pytest.raises(ValueError, match="layer has attention 'relu'; the theorem is about"):
+        gradine.check(layer, seq_len=3)

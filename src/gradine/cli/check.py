@@ -12,7 +12,7 @@ from gradine.cli.options import AsJson, Inputs, InputsOption, Seed
 from gradine.examples import open_examples
 from gradine.layer import AttentionLayer
 from gradine.theory import conditions, from_data
-from gradine.theory.judgement import Check, Condition
+from gradine.theory.judgement import LEARNERS, Check, Condition, Learner
 
 __all__ = ["check"]
 
@@ -71,11 +71,8 @@ def _print_table(checked: Check) -> None:
     )
     for condition in checked.conditions:
         told = "  ".join(
-            f"{_bound(condition, threshold):>{room}}  {holds:<5}"
-            for room, threshold, holds in (
-                (11, condition.threshold, _yes(condition.holds)),
-                (11, condition.threshold_of("exact"), _yes(condition.holds_for("exact"))),
-            )
+            f"{_bound(condition, learner):>11}  {_holds(condition, learner):<5}"
+            for learner in LEARNERS
         )
         print(f"{condition.name:<{width}}  {condition.value:>9.3g}  {told}".rstrip())
     for condition in checked.failing():
@@ -83,11 +80,15 @@ def _print_table(checked: Check) -> None:
     print(checked.sentence())
 
 
-def _bound(condition: Condition, threshold: float | None) -> str:
+def _bound(condition: Condition, learner: Learner) -> str:
+    threshold = condition.threshold_of(learner)
     if threshold is None:
         return "-"
     return f"{'>=' if condition.rule.at_least else '<='} {threshold:.3g}"
 
 
-def _yes(holds: bool) -> str:
-    return "yes" if holds else "no"
+def _holds(condition: Condition, learner: Learner) -> str:
+    """Nothing is asked of a condition that a learner does without."""
+    if condition.threshold_of(learner) is None:
+        return "-"
+    return "yes" if condition.holds_for(learner) else "no"

@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.attention_functions import SOFTMAX
 from gradine.checks import whole_number
 from gradine.inputs import InputKind, Seed, sample_inputs
 from gradine.layer import AttentionLayer
@@ -59,6 +60,10 @@ def check(
     """
     whole_number("seq_len", seq_len, 2)
     whole_number("examples", examples, 1)
+    if layer.function is not SOFTMAX:
+        raise ValueError(
+            f"layer has attention {layer.function.name!r}; the theorem is about 'softmax'"
+        )
     d = layer.dim
     theta, w = layer.theta[:, :, :d], layer.w[:, :d]
     values = _of_attention(theta) | _of_projections(w, seq_len)

@@ -9,6 +9,7 @@ __all__ = ["LEARNERS", "Check", "Condition", "Learner", "Rule"]
 
 Learner = Literal["sculpt", "exact"]
 LEARNERS: tuple[Learner, ...] = ("sculpt", "exact")
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,11 @@ class Condition:
         threshold = self.threshold_of(learner)
         if threshold is None:
             return True
-        return self.value >= threshold if self.rule.at_least else self.value <= threshold
+        # A layer planted at a threshold is on it but for rounding.
+        slack = ROUNDING * abs(threshold)
+        if self.rule.at_least:
+            return self.value >= threshold - slack
+        return self.value <= threshold + slack
 
     def threshold_of(self, learner: Learner) -> float | None:
         if learner not in LEARNERS:
