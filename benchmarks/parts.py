@@ -2,7 +2,8 @@
 
 A part is a module with TITLE, MEASURED_BY, ``measure(store, quick)`` and ``page(content)``. Results
 are kept run by run in results/scratch, so that a run that was stopped goes on; a change of the
-sources starts over. Each part has its own figures in a JSON file, and all of them make one page.
+sources starts over, unless the part has ANY_BUILD, as those do that take an hour: then a change
+of the sources calls for --fresh, and the page names the builds. Each part has its own figures in a JSON file, and all of them make one page.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ class Parts:
         for name in options.parts:
             part, began = self.modules[name], time.perf_counter()
             path = options.scratch / f"{self.name}-{name}.jsonl"
-            store = Store(path, part.MEASURED_BY, fresh=options.fresh)
+            kept = getattr(part, "ANY_BUILD", False)
+            store = Store(path, part.MEASURED_BY, fresh=options.fresh, any_build=kept)
             threads = os.environ.get("OMP_NUM_THREADS", "as many as cores")
             figures = part.measure(store, options.quick)
-            content[name] = figures | {"build": store.build, "threads": threads}
+            content[name] = figures | {"build": store.builds, "threads": threads}
             print(f"{name}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
         text = self.page(content)
         print(text)

@@ -189,8 +189,6 @@ def _write(store: Store, out: Path, minutes: float | None) -> None:
     ]
     table = markdown([*header, "best peer over ours", "status"], lines)
     long = f"{minutes:g} minutes" if minutes else "as long as our fit took"
-    records = [r for row in kept for r in row.values() if isinstance(r, dict)]
-    builds = sorted({record["build"] for record in records})
     text = (
         "# MiniLM's attention layers from examples\n\n"
         f"`python -m benchmarks.passive`; {EXAMPLES:,} sequences of {SEQ_LEN} tokens. Errors are\n"
@@ -198,7 +196,7 @@ def _write(store: Store, out: Path, minutes: float | None) -> None:
         f"heads of rank {RANK}, and train in single precision for {long}.\n"
         "Seconds are processor time of one thread.\n\n"
     )
-    out.write_text(f"{text}{table}\n\nMeasured by {', '.join(builds)}.\n")
+    out.write_text(f"{text}{table}\n\nMeasured by {store.builds}.\n")
     out.with_suffix(".json").write_text(json.dumps(kept, indent=1) + "\n")
     print(table)
 

@@ -61,6 +61,11 @@ class Store:
         if self._any_build or record.get("build") == self.build:
             self._records[tuple(record["key"])] = record
 
+    @property
+    def builds(self) -> str:
+        """Those that the records are of."""
+        return ", ".join(sorted({record["build"] for record in self._records.values()}))
+
     def get(self, *key: Any) -> dict[str, Any] | None:
         return self._records.get(key)
 

@@ -10,7 +10,6 @@ import pytest
 
 from gradine import RandomFeatureAttention
 from gradine.features.experiments import (
-    ALPHAS,
     BRIDGE,
     FIGURES,
     FULL,
@@ -49,11 +48,12 @@ def test_errors_are_those_of_ridge_regression():
     features = model.map_(X)
     K, beside = features[:200] @ features[:200].T, features[200:] @ features[:200].T
     singles = (A.astype(np.float32) for A in (K, beside))
-    (error,), (alpha,) = _best_errors(*singles, y[:, None], 200, 100)
-    assert alpha in ALPHAS
+    setting = replace(FULL, sizes=(200,), choosing=100)
+    (error,), (alpha,) = _best_errors(*singles, y[:, None], setting)
+    assert alpha in setting.alphas
     unit = np.trace(K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()) / 200
     tried = {}
-    for relative in ALPHAS:
+    for relative in setting.alphas:
         model.set_params(alpha=relative * unit).fit(X[:200], y[:200])
         squares = (model.predict(X[200:]) - y[200:]) ** 2
         tried[relative] = squares[:100].mean(), squares[100:].mean() / y[300:].var()

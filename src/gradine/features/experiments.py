@@ -55,8 +55,6 @@ Array = NDArray[np.floating]
 Part = Literal["targets", "bridge"]
 
 BLOCK_BYTES = 2**28
-#: Of ridge regression, over the mean of the diagonal of K.
-ALPHAS = tuple(10.0**power for power in range(-4, 3))
 SOLVED = 1e-4  # relative residual of a solution
 LIMIT_OPERATIONS = 500  # for a number of the kernel of infinitely many heads, roughly
 
@@ -75,6 +73,8 @@ class Setting:
     testing: int = 4000  #: examples that errors are measured on
     bridge_most: int = 2**12  #: examples of the bridge, where learning is done long before
     scale: float = SPREAD  #: standard deviation of the entries of random matrices
+    #: That the best is chosen of, over the mean of the diagonal of K; one factor serves three.
+    alphas: tuple[float, ...] = tuple(10.0**power for power in range(-4, 3))
 
     def sizes_of(self, part: Part) -> tuple[int, ...]:
         """Numbers of examples that errors are measured for."""
@@ -234,7 +234,7 @@ def _curves(
         K, beside = _inner_products(features, X, most, work)
     curves = {name: Curve([], []) for name in outputs}
     for n in setting.sizes:
-        errors, alphas = _best_errors(K[:n, :n], beside[:, :n], Y, most, setting.choosing)
+        errors, alphas = _best_errors(K[:n, :n], beside[:, :n], Y, setting)
         for curve, error, alpha in zip(curves.values(), errors, alphas, strict=True):
             curve.errors.append(float(error))
             curve.alphas.append(float(alpha))
@@ -306,21 +306,21 @@ def _limit_products(
     return products[:most], products[most:]
 
 
-def _best_errors(
-    K: Array, beside: Array, Y: Array, most: int, choosing: int
-) -> tuple[Array, Array]:
+def _best_errors(K: Array, beside: Array, Y: Array, setting: Setting) -> tuple[Array, Array]:
     """For each target: the test error at the alpha that is best on the examples for choosing."""
-    n, offset = len(K), Y[: len(K)].mean(axis=0)
-    right, held = Y[:n] - offset, Y[most:]
+    n, choosing, alphas = len(K), setting.choosing, setting.alphas
+    offset, held = Y[:n].mean(axis=0), Y[max(setting.sizes) :]
+    right = Y[:n] - offset
     K, beside = K.astype(np.float64), beside.astype(np.float64)
     means = K.mean(axis=0)
-    beside = beside - beside.mean(axis=1, keepdims=True) - means + means.mean()
-    K = K - means - means[:, None] + means.mean()
+    beside += means.mean() - beside.mean(axis=1, keepdims=True) - means
+    K -= means  # in place: it may take gigabytes
+    K += (means.mean() - means)[:, None]
     unit = float(np.trace(K)) / n
     chosen = np.full(Y.shape[1], np.inf)
-    errors, best = np.ones(Y.shape[1]), np.full(Y.shape[1], ALPHAS[-1])
-    for start in range(0, len(ALPHAS), 3):
-        group = ALPHAS[start : start + 3]
+    errors, best = np.ones(Y.shape[1]), np.full(Y.shape[1], alphas[-1])
+    for start in range(0, len(alphas), 3):
+        group = alphas[start : start + 3]
         precondition = _cholesky(K, unit * group[len(group) // 2])
         for alpha in group:
             c = conjugate_gradients(
