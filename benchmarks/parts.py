@@ -2,8 +2,9 @@
 
 A part is a module with TITLE, MEASURED_BY, ``measure(store, quick)`` and ``page(content)``. Results
 are kept run by run in results/scratch, so that a run that was stopped goes on; a change of the
-sources starts over, unless the part has ANY_BUILD, as those do that take an hour: then a change
-of the sources calls for --fresh, and the page names the builds. Each part has its own figures in a JSON file, and all of them make one page.
+sources starts over. A part that takes an hour may have ANY_BUILD: then results stay until --fresh,
+and the page names the builds that they are of. Each part has its own figures in a JSON file, and
+all of them make one page.
 """
 
 from __future__ import annotations
