@@ -12,7 +12,7 @@ from gradine.theory.judgement import Learner
 
 __all__ = ["DATA", "DIM", "EXAMPLES", "HEADS", "SEQ_LEN", "SUCCESS", "Record", "trial"]
 
-HEADS, DIM, SEQ_LEN = 2, 8, 3
+HEADS, DIM, SEQ_LEN = 2, 10, 3
 EXAMPLES: dict[Learner, int] = {"sculpt": 20_000, "exact": 2_000}
 DATA = 4_000  # examples that the check from data alone gets to see
 SUCCESS = 1e-6  # theta_error of a layer that counts as found

@@ -51,10 +51,10 @@ def test_the_ends_of_the_dials():
     assert not end("faint_head").w[-1].any() and end("faint_head").w[0].any()
     assert np.abs(end("zero_sum", heads=3).w.sum(axis=0)).max() < 1e-12
     assert np.linalg.matrix_rank(end("steep_sum").w.sum(axis=0), tol=1e-9) == 1
-    assert end("few_outputs").out_dim == 1 and end("few_outputs").dim == 8
+    assert end("few_outputs").out_dim == 1 and end("few_outputs").dim == 10
     assert end("few_coordinates").dim == end("few_coordinates").out_dim == 2
     assert end("many_heads", heads=2, dim=8).n_heads == 12
-    X = gradine.sample_inputs(200, 3, 8)
+    X = gradine.sample_inputs(200, 3, 10)
     assert end("sharp").attention(X).max(axis=-1).mean() > 0.99
     assert np.abs(end("flat").attention(X) - 1 / 3).max() < 1e-2
 

@@ -13,7 +13,7 @@ from gradine.theory.rules import RULES
 
 @pytest.fixture(scope="module")
 def good():
-    return gradine.plant(heads=2, dim=8, scale=4.0, seed=1)
+    return gradine.plant(heads=2, dim=10, scale=4.0, seed=1)
 
 
 def value(layer, name, **asked):
@@ -35,7 +35,7 @@ def test_values_are_what_they_are_called(good):
     assert value(layer, "logits_not_flat") == pytest.approx(4.0)
     ranks = [np.sum(T**2) / np.linalg.norm(T, 2) ** 2 for T in theta]
     assert value(good, "effective_rank") == pytest.approx(min(ranks))
-    identity = gradine.AttentionLayer(np.stack([np.eye(8), theta[1]]), w)
+    identity = gradine.AttentionLayer(np.stack([np.eye(10), theta[1]]), w)
     assert value(identity, "row_share") == pytest.approx(value(good, "row_share"), abs=0.3)
     cosine = abs(np.sum(w[0] * w[1])) / np.linalg.norm(w[0]) / np.linalg.norm(w[1])
     assert value(good, "w_incoherence") == pytest.approx(cosine)
@@ -45,16 +45,16 @@ def test_values_are_what_they_are_called(good):
     assert value(good, "sum_size") == pytest.approx(np.sum(total**2) / np.sum(w**2))
     singular = np.linalg.svd(total, compute_uv=False)
     assert value(good, "sum_conditioning") == pytest.approx(singular[3] / singular[0])
-    assert value(good, "tokens") == pytest.approx(3 / 8)
-    assert value(good, "heads") == pytest.approx(2 / 8)
+    assert value(good, "tokens") == pytest.approx(3 / 10)
+    assert value(good, "heads") == pytest.approx(2 / 10)
 
 
 def test_rows_are_not_columns(good):
-    rowwise = np.zeros((1, 8, 8))
+    rowwise = np.zeros((1, 10, 10))
     rowwise[0, 2] = 1.0
     layer = gradine.AttentionLayer(rowwise, good.w[:1])
     assert value(layer, "row_share") == pytest.approx(1.0)
-    assert value(layer, "column_share") == pytest.approx(1 / 8)
+    assert value(layer, "column_share") == pytest.approx(1 / 10)
 
 
 def test_values_do_not_depend_on_the_order_of_heads_or_on_the_scale_of_outputs(good):
@@ -65,7 +65,7 @@ def test_values_do_not_depend_on_the_order_of_heads_or_on_the_scale_of_outputs(g
 
 def test_patterns_are_counted_as_defined(good):
     """By a loop over rows, on the same sequences."""
-    X = gradine.sample_inputs(4000, 3, 8, seed=5)
+    X = gradine.sample_inputs(4000, 3, 10, seed=5)
     attention = good.attention(X)
     agreed = one_token = 0
     for example in attention:
@@ -93,7 +93,7 @@ def test_how_probable_is_enough_depends_on_the_examples(good):
 
 
 def test_a_constant_coordinate_changes_little():
-    layer = gradine.plant(2, 8, 4.0, seed=1, constant=True)
+    layer = gradine.plant(2, 10, 4.0, seed=1, constant=True)
     moved = layer.theta.copy()
     moved[:, :, -1] += 100.0  # cancels in the softmax
     found = check(gradine.AttentionLayer(moved, layer.w, True), 3)

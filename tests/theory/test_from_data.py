@@ -17,14 +17,14 @@ def examples_of(layer, n=4000, seq_len=3, seed=3):
 
 
 def test_nothing_is_wrong_with_examples_of_a_generic_layer():
-    layer = gradine.plant(2, 8, 4.0, seed=1)
+    layer = gradine.plant(2, 10, 4.0, seed=1)
     found = check_examples(*examples_of(layer))
     assert found.holds and found.holds_for("exact")
     assert [condition.name for condition in found.conditions] == list(DATA_RULES)
 
 
 def test_estimates_are_near_those_of_the_layer():
-    layer = gradine.plant(2, 8, 4.0, seed=1)
+    layer = gradine.plant(2, 10, 4.0, seed=1)
     found, true = check_examples(*examples_of(layer, 20_000)), check(layer, 3)
     assert found["heads"].value == true["heads"].value
     assert found["tokens"].value == true["tokens"].value
@@ -39,7 +39,7 @@ def test_estimates_are_near_those_of_the_layer():
         ("flat", 0.5, "attention_varies"),
         ("few_outputs", 1.0, "tokens"),
         ("many_heads", 0.2, "heads"),
-        ("few_coordinates", 0.4, "head_count"),
+        ("few_coordinates", 0.6, "head_count"),
     ],
 )
 def test_dials_that_show_in_examples(name, turn, seen):
@@ -48,16 +48,16 @@ def test_dials_that_show_in_examples(name, turn, seen):
 
 
 def test_few_examples():
-    layer = gradine.plant(2, 8, 4.0, seed=1)
-    found = check_examples(*examples_of(layer, 300))
+    layer = gradine.plant(2, 10, 4.0, seed=1)
+    found = check_examples(*examples_of(layer, 400))
     assert not found["examples"].holds and found.holds_for("exact")
     assert "heads" not in [condition.name for condition in found.conditions]
     assert not check_examples(*examples_of(layer, 8)).holds_for("exact")
 
 
 def test_other_tokens_leave_little_to_say():
-    layer = gradine.plant(2, 8, 4.0, seed=1)
-    X = np.random.default_rng(0).uniform(0.0, 1.0, (2000, 3, 8))
+    layer = gradine.plant(2, 10, 4.0, seed=1)
+    X = np.random.default_rng(0).uniform(0.0, 1.0, (2000, 3, 10))
     found = check_examples(X, layer(X))
     assert [condition.name for condition in found.failing()] == ["inputs"]
     assert [condition.name for condition in found.conditions] == ["inputs", "examples", "tokens"]
@@ -65,12 +65,12 @@ def test_other_tokens_leave_little_to_say():
 
 
 def test_biases_are_no_obstacle():
-    layer = gradine.plant(2, 8, 4.0, seed=1, constant=True)
+    layer = gradine.plant(2, 10, 4.0, seed=1, constant=True)
     assert check_examples(*examples_of(layer)).holds
 
 
 def test_held_out_labels_do_not_count():
-    layer = gradine.plant(2, 8, 4.0, seed=1)
+    layer = gradine.plant(2, 10, 4.0, seed=1)
     X, Y = examples_of(layer)
     split = gradine.LearnConfig().split(len(X), 0)
     spoilt = Y.copy()
@@ -81,7 +81,7 @@ def test_held_out_labels_do_not_count():
 
 
 def test_zero_outputs_are_an_answer():
-    X = gradine.sample_inputs(2000, 3, 8)
+    X = gradine.sample_inputs(2000, 3, 10)
     found = check_examples(X, np.zeros_like(X))
     assert not found["sum_energy"].holds and not found["attention_varies"].holds
 

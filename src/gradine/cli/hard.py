@@ -76,7 +76,7 @@ def dial(
     turn: Annotated[float, typer.Option("--turn", help="From 0 (all conditions hold) to 1.")],
     out: LayerFile,
     heads: Annotated[int, typer.Option("--heads", help="Heads of the layer.")] = 2,
-    dim: Dim = 8,
+    dim: Dim = 10,
     seed: Seed = 0,
 ) -> None:
     """A random layer with one condition of `gradine check` turned off by degrees.

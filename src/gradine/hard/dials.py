@@ -38,7 +38,7 @@ class Dial:
     least_heads: int = 1
 
 
-def dial(name: str, turn: float, heads: int = 2, dim: int = 8, seed: Seed = 0) -> AttentionLayer:
+def dial(name: str, turn: float, heads: int = 2, dim: int = 10, seed: Seed = 0) -> AttentionLayer:
     """The layer of a seed with one condition turned off by degrees, from 0 (holds) to 1 (fails).
 
     The same seed gives the same layer at every turn, but for what the dial does to it.

@@ -33,6 +33,7 @@ SAMPLES = 4000  # sequences by which probabilities are estimated
 NUMBERS = 2**24  # attention weights of them at most: long sequences are sampled less often
 MATCHED = 0.1  # difference of two attention weights up to which heads agree on a row
 ONE_TOKEN = 0.9  # attention of every head on one token: the row shows a row of X W
+SLAB_SHARE = 0.5  # of the slabs that phase 2 keeps: so many must come from matched rows
 TRUE_SHARE = 0.25  # of the rows that phase 3 looks at: so many must be what it takes them for
 EXAMPLES = 40_000  # with how many examples probabilities are taken to be used
 TINY = np.finfo(float).tiny
@@ -52,7 +53,7 @@ def check(
     on how many ``examples`` a learner will be given.
 
     >>> from gradine.inputs import plant
-    >>> layer = plant(heads=2, dim=8, scale=4.0)
+    >>> layer = plant(heads=2, dim=10, scale=4.0)
     >>> check(layer, seq_len=3).holds
     True
     >>> check(AttentionLayer(0.1 * layer.theta, layer.w), seq_len=3)["logits_not_flat"].holds
@@ -140,7 +141,7 @@ def _of_patterns(attention: Array, examples: int, d: int, width: int) -> dict[st
     }
     # Rows that a phase is to have, among those of the examples.
     needed = {
-        "matched_patterns": config.slabs_per_unknown * width * d,
+        "matched_patterns": SLAB_SHARE * config.slabs_per_unknown * width * d,
         "one_token_patterns": TRUE_SHARE * config.margin_rows_per_unknown * width,
     }
     conditions = {}

@@ -93,8 +93,8 @@ def check_examples(X: Any, Y: Any, seed: int = 0) -> Check:
     nothing of are left out.
 
     >>> from gradine import AttentionLayer, plant, sample_inputs
-    >>> X = sample_inputs(4000, seq_len=3, dim=8)
-    >>> layer = plant(heads=2, dim=8, scale=4.0)
+    >>> X = sample_inputs(4000, seq_len=3, dim=10)
+    >>> layer = plant(heads=2, dim=10, scale=4.0)
     >>> check_examples(X, layer(X)).holds
     True
     >>> flat = AttentionLayer(0.1 * layer.theta, layer.w)
