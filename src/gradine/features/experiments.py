@@ -348,7 +348,8 @@ def _cholesky(K: Array, alpha: float) -> Callable[[Array], Array]:
         matrix = K.astype(np.float32)
         matrix.flat[:: len(K) + 1] += np.float32(alpha)
         try:
-            factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+            # The transpose is in the order of LAPACK: nothing is copied.
+            factor = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
             return lambda v: cho_solve(factor, v.astype(np.float32), check_finite=False)
         except np.linalg.LinAlgError:
             alpha *= math.sqrt(10.0)
