@@ -2,9 +2,9 @@
 
 A part is a module with TITLE, MEASURED_BY, ``measure(store, quick)`` and ``page(content)``. Results
 are kept run by run in results/scratch, so that a run that was stopped goes on; a change of the
-sources starts over. A part that takes an hour may have ANY_BUILD: then results stay until --fresh,
-and the page names the builds that they are of. Each part has its own figures in a JSON file, and
-all of them make one page.
+sources starts over. A part that takes an hour may have ANY_BUILD: then results stay beside the
+figures until --fresh, and the page names the builds that they are of. Each part has its own figures
+in a JSON file, and all of them make one page.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Parts:
         content: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {}
         for name in options.parts:
             part, began = self.modules[name], time.perf_counter()
-            path = options.scratch / f"{self.name}-{name}.jsonl"
             kept = getattr(part, "ANY_BUILD", False)
+            path = (out.parent if kept else options.scratch) / f"{self.name}-{name}.jsonl"
             store = Store(path, part.MEASURED_BY, fresh=options.fresh, any_build=kept)
             threads = os.environ.get("OMP_NUM_THREADS", "as many as cores")
             figures = part.measure(store, options.quick)
