@@ -93,12 +93,12 @@ def _in_processes(
         raise LostWorkerError("a worker process was ended from outside (out of memory?)") from None
     finally:
         left = [child for child in multiprocessing.active_children() if child not in others]
-        executor.shutdown(wait=False, cancel_futures=True)
         if places:  # left early: nobody waits for what is under way
             for child in left:
                 child.terminate()
-        for child in left:
-            child.join()
+        # Its own thread joins the workers. Two that join one process get in each other's way, and
+        # it would count as alive for a moment longer.
+        executor.shutdown(wait=True, cancel_futures=True)
 
 
 def _begin() -> None:
