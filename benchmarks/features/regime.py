@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from benchmarks.store import Store
@@ -62,7 +61,7 @@ def _errors(store: Store, model: str, setting: Setting) -> dict[str, list[float]
         return {"errors": {k.split("/")[1]: c.errors for k, c in unit.curves.items()}}
 
     sizes = (setting.dim, setting.n_keys, setting.n_heads, max(setting.sizes), setting.scale)
-    entry = store.once(partial(work), model, *sizes)
+    entry = store.once(work, model, *sizes)
     print(f"regime {model} {sizes}: {entry['errors']}", file=sys.stderr, flush=True)
     return entry["errors"]
 
