@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gradine.features.maps import FeatureMap
 
-__all__ = ["Design", "RidgeConfig", "Sample"]
+__all__ = ["Design", "RidgeConfig", "Sample", "inner_products"]
 
 Array = NDArray[np.float64]
 
@@ -136,20 +136,43 @@ class Design:
         return gram
 
     def kernel(self) -> Array:
-        """Phi Phi^T, over parts of the features: all examples are held, of few features."""
+        """Phi Phi^T."""
         if self.keep(np.float64):
             assert self._kept is not None
             return self._kept @ self._kept.T
-        kernel = np.zeros((self.n, self.n))
-        group = self.features.group
-        numbers = self.features.part(0, group).numbers(self.X.shape[1])
-        step = max(1, self.config.block_bytes // (8 * self.n * numbers)) * group
         X = self.X.astype(np.float64)
-        for start in range(0, self.p, step):
-            stop = min(start + step, self.p)
-            block = self.features.part(start, stop)(X) - self.means[start:stop]
-            kernel += block @ block.T
-        return kernel
+        return inner_products(self.features, X, self.n, self.config.block_bytes, self.means)[0]
+
+
+def inner_products(
+    features: FeatureMap,
+    X: NDArray,
+    first: int,
+    block_bytes: int,
+    means: Array | None = None,
+    on_part: Callable[[float], None] | None = None,
+) -> tuple[NDArray, NDArray]:
+    """Of the ``first`` examples with each other, and of the rest with them, in the precision of X.
+
+    Over parts of the features, so that all examples are held, of few features; ``on_part`` hears
+    which share of the features each part was.
+    """
+    own = np.zeros((first, first), X.dtype)
+    beside = np.zeros((len(X) - first, first), X.dtype)
+    group, itemsize = features.group, X.dtype.itemsize
+    numbers = features.part(0, group).numbers(X.shape[1])
+    step = max(1, block_bytes // (itemsize * len(X) * numbers)) * group
+    for start in range(0, features.n_features, step):
+        stop = min(start + step, features.n_features)
+        block = features.part(start, stop)(X)
+        if means is not None:
+            block -= means[start:stop]
+        leading = np.ascontiguousarray(block[:first])
+        own += leading @ leading.T
+        beside += block[first:] @ leading.T
+        if on_part is not None:
+            on_part((stop - start) / features.n_features)
+    return own, beside
 
 
 class Sample:

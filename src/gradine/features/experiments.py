@@ -28,6 +28,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.features.design import inner_products
 from gradine.features.iteration import conjugate_gradients
 from gradine.features.kernel import kernel
 from gradine.features.maps import SPREAD, AttentionMap, FeatureMap, Mean, NeuronMap
@@ -231,7 +232,9 @@ def _curves(
     else:
         features = _draw(model, setting, X.shape[1], np.random.default_rng([seed, _NUMBERS[model]]))
         work = _Work(progress, features.n_features, setting)
-        K, beside = _inner_products(features, X, most, work)
+        K, beside = inner_products(
+            features, X, most, BLOCK_BYTES, on_part=lambda share: work.done(work.products * share)
+        )
     curves = {name: Curve([], []) for name in outputs}
     for n in setting.sizes:
         errors, alphas = _best_errors(K[:n, :n], beside[:, :n], Y, setting)
@@ -275,26 +278,10 @@ class _Work:
             self.progress(min(self.so_far / self.total, 1.0))
 
 
-def _inner_products(features: FeatureMap, X: Array, most: int, work: _Work) -> tuple[Array, Array]:
-    """Of the first ``most`` examples with each other, and of the rest with them."""
-    K = np.zeros((most, most), np.float32)
-    beside = np.zeros((len(X) - most, most), np.float32)
-    group = features.group
-    step = max(1, BLOCK_BYTES // (4 * len(X) * group)) * group
-    for start in range(0, features.n_features, step):
-        stop = min(start + step, features.n_features)
-        block = features.part(start, stop)(X)
-        trained = np.ascontiguousarray(block[:most])
-        K += trained @ trained.T
-        beside += block[most:] @ trained.T
-        work.done(work.products * (stop - start) / features.n_features)
-    return K, beside
-
-
 def _limit_products(
     mean: Mean, setting: Setting, X: Array, most: int, work: _Work
 ) -> tuple[Array, Array]:
-    """The same for infinitely many heads and one key."""
+    """Inner products for infinitely many heads and one key, as `inner_products` has them."""
     if X.shape[1] != 2:
         raise ValueError(f"n_heads is None and n_keys {X.shape[1] - 1}; expected one key")
     products = np.empty((len(X), most), np.float32)
