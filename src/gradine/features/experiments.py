@@ -298,26 +298,23 @@ def _best_errors(K: Array, beside: Array, Y: Array, setting: Setting) -> tuple[A
     n, choosing, alphas = len(K), setting.choosing, setting.alphas
     offset, held = Y[:n].mean(axis=0), Y[max(setting.sizes) :]
     right = Y[:n] - offset
-    K, beside = K.astype(np.float64), beside.astype(np.float64)
-    means = K.mean(axis=0)
-    beside += means.mean() - beside.mean(axis=1, keepdims=True) - means
-    K -= means  # in place: it may take gigabytes
-    K += (means.mean() - means)[:, None]
-    unit = float(np.trace(K)) / n
+    means = K.mean(axis=0, dtype=np.float64)
+    unit = float(np.trace(K, dtype=np.float64)) / n - means.mean()  # of the centered matrix
     chosen = np.full(Y.shape[1], np.inf)
     errors, best = np.ones(Y.shape[1]), np.full(Y.shape[1], alphas[-1])
     for start in range(0, len(alphas), 3):
         group = alphas[start : start + 3]
-        precondition = _cholesky(K, unit * group[len(group) // 2])
+        precondition = _cholesky(K, means, unit * group[len(group) // 2])
         for alpha in group:
             c = conjugate_gradients(
-                lambda v, alpha=alpha: K @ v + alpha * unit * v,
+                lambda v, alpha=alpha: _centered(_times(K, _centered(v))) + alpha * unit * v,
                 right,
                 precondition,
                 SOLVED,
                 dtype=np.float64,
             )[0]
-            squares = (held - offset - beside @ c) ** 2
+            c = _centered(c)
+            squares = (held - offset - _times(beside, c) + means @ c) ** 2
             if not np.isfinite(squares).all():
                 raise ValueError(f"alpha = {alpha:g}: the solution for {n} examples is not finite")
             seen, fresh = squares[:choosing].mean(axis=0), squares[choosing:].mean(axis=0)
@@ -327,12 +324,28 @@ def _best_errors(K: Array, beside: Array, Y: Array, setting: Setting) -> tuple[A
     return errors, best
 
 
-def _cholesky(K: Array, alpha: float) -> Callable[[Array], Array]:
-    """v to (K + alpha I)^-1 v, or with a larger alpha where rounding asks for it."""
+def _centered(v: Array) -> Array:
+    return v - v.mean(axis=0)
+
+
+def _times(K: Array, v: Array) -> Array:
+    """K v in double precision, of which K, gigabytes of single precision, is never a copy."""
+    out = np.empty((len(K), v.shape[1]))
+    step = max(1, BLOCK_BYTES // (8 * K.shape[1]))
+    for start in range(0, len(K), step):
+        part = slice(start, start + step)
+        out[part] = K[part].astype(np.float64) @ v
+    return out
+
+
+def _cholesky(K: Array, means: Array, alpha: float) -> Callable[[Array], Array]:
+    """v to (K + alpha I)^-1 v with K centered, or with a larger alpha where rounding asks for
+    it."""
     from scipy.linalg import cho_factor, cho_solve
 
     while True:
-        matrix = K.astype(np.float32)
+        matrix = K - means.astype(np.float32)
+        matrix += (means.mean() - means).astype(np.float32)[:, None]
         matrix.flat[:: len(K) + 1] += np.float32(alpha)
         try:
             # The transpose is in the order of LAPACK: nothing is copied.
