@@ -50,6 +50,14 @@ def test_relative_errors_are_per_example():
     np.testing.assert_allclose(relative_errors(predicted, Y), [0.0, 0.5, 0.0])
 
 
+def test_an_output_below_the_floor_counts_as_large_as_the_floor():
+    Y = np.zeros((2, 2, 2))
+    Y[1] = 1.0
+    predicted = Y + 1e-3
+    assert relative_errors(predicted, Y)[0] > 1e100
+    np.testing.assert_allclose(relative_errors(predicted, Y, floor=0.5), [4e-3, 1e-3])
+
+
 @pytest.mark.parametrize("confidence", [0.0, 1.0, -1.0, 2.0])
 def test_impossible_confidence_is_refused(confidence):
     with pytest.raises(ValueError, match="confidence"):

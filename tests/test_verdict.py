@@ -11,6 +11,7 @@ from gradine import AttentionLayer, LearnConfig, compare, learn, plant, sample_i
 from gradine.exact.config import ExactConfig
 from gradine.exact.results import HeadFit, Identified
 from gradine.examples import ArrayExamples, FittingData
+from gradine.hard import sparse_parity
 from gradine.status import Status
 from gradine.verdict import Ended, judge
 
@@ -54,9 +55,10 @@ def test_heads_are_known_to_the_larger_of_both_bars():
     assert "heads known to 0.03" in swapped.detail
 
 
-def judged(layer, answer=None, *, noise, theta_bar=0.01, w_bar=0.01, exact=False, n=2000):
+def judged(layer, answer=None, *, noise, theta_bar=0.01, w_bar=0.01, exact=False, n=2000, X=None):
     """The verdict on ``answer`` for noisy labels of ``layer``, whatever a fit would say."""
-    X, Y = noisy_examples(layer, n, "gaussian", 7)
+    if X is None:
+        X, Y = noisy_examples(layer, n, "gaussian", 7)
     if exact:
         Y = layer(X)
     config = LearnConfig()
@@ -136,6 +138,30 @@ def test_not_verified_says_how_many_examples_are_off():
     assert verdict.status is Status.NOT_VERIFIED and verdict.error < 1e-12
     assert "10% of 400 held-out examples have a relative error above 0.001" in verdict.detail
     assert judged(layer, noise=0.0, exact=True).status is Status.LEARNED
+
+
+def test_outputs_that_are_zero_are_judged_by_the_size_of_the_others():
+    """Half of the outputs of a hidden parity are zero: rounding is no error, a hundredth is."""
+    layer = sparse_parity(8, 1, seed=0).layer
+
+    class Off(AttentionLayer):
+        by = 1e-9
+
+        def __call__(self, X):
+            return super().__call__(X) + self.by
+
+    class FarOff(Off):
+        by = 1e-2
+
+    X = sample_inputs(2000, 2, 8, seed=1)
+    assert 0.4 < np.mean(np.abs(layer(X)).max(axis=(1, 2)) < 1e-9) < 0.6
+    near, far = (
+        judged(layer, kind(layer.theta, layer.w), noise=0.0, exact=True, X=X)
+        for kind in (Off, FarOff)
+    )
+    assert near.status is Status.LEARNED and near.certificate is not None
+    assert near.certificate.floor > 0.0 and near.certificate.largest_error < 1e-6
+    assert far.status is Status.NOT_VERIFIED
 
 
 def test_seconds_leave_the_error_curve_out():

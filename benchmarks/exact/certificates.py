@@ -23,7 +23,7 @@ from benchmarks.exact.scope import Scope, tell
 from benchmarks.text import markdown
 from gradine.atlas import claims
 from gradine.atlas.claims import BARS, SURE
-from gradine.certificate import HeadBars, relative_errors
+from gradine.certificate import HeadBars
 
 __all__ = ["contradicted", "measure", "page", "wrong_heads"]
 
@@ -78,8 +78,7 @@ def contradicted(answer: Answer, case: Case, number: int) -> bool:
     if answer.certificate is None or answer.layer is None:
         return True  # a claim without a statement is a false one
     X = case.draw(FRESH, number + 10**6)
-    errors = relative_errors(answer.layer(X), case.label(X, number + 10**6))
-    return claims.contradicted(answer.certificate, errors)
+    return claims.contradicted(answer.certificate, answer.layer(X), case.label(X, number + 10**6))
 
 
 def wrong_heads(answer: Answer, truth: gradine.AttentionLayer | None) -> str:

@@ -48,8 +48,7 @@ def orthogonal_functions(dim: int, t: int) -> int:
 
 
 def _near(record: Record) -> bool:
-    """By the function alone: where an output is exactly zero, as half of them are, no relative
-    error can be certified."""
+    """By the function alone: it does not determine the heads."""
     return record["function_error"] is not None and record["function_error"] <= NEAR
 
 

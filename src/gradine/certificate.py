@@ -44,6 +44,7 @@ class Certificate:
     p: tuple[float, ...]
     median_error: float
     largest_error: float
+    floor: float = 0.0  #: norm below which an output counts as this large
     bars: HeadBars | None = None  #: error bars of the heads, where the learner gives them
 
     def eps_at(self, p: float) -> float:
@@ -67,11 +68,14 @@ class Certificate:
         return asdict(self) | {"statement": self.sentence()}
 
 
-def relative_errors(predicted: Array, Y: Array) -> Array:
-    """|F(X) - Y| / |Y| of each example."""
+def relative_errors(predicted: Array, Y: Array, floor: float = 0.0) -> Array:
+    """|F(X) - Y| / |Y| of each example; outputs smaller than ``floor`` count as that large.
+
+    Without a floor, nothing but a perfect answer is right where an output is zero.
+    """
     error = np.linalg.norm((predicted - Y).reshape(len(Y), -1), axis=1)
     size = np.linalg.norm(Y.reshape(len(Y), -1), axis=1)
-    return error / np.maximum(size, np.finfo(float).tiny)
+    return error / np.maximum(size, max(floor, np.finfo(float).tiny))
 
 
 def clopper_pearson(exceeding: int, examples: int, delta: float) -> float:
@@ -87,8 +91,10 @@ def clopper_pearson(exceeding: int, examples: int, delta: float) -> float:
     return float(betaincinv(exceeding + 1, examples - exceeding, 1.0 - delta))
 
 
-def certify(errors: Array, confidence: float = 0.99, bars: HeadBars | None = None) -> Certificate:
-    """The certificate that relative errors of held-out examples support.
+def certify(
+    errors: Array, confidence: float = 0.99, bars: HeadBars | None = None, floor: float = 0.0
+) -> Certificate:
+    """The certificate that relative errors of held-out examples, with that floor, support.
 
     >>> certify(np.full(1000, 1e-12)).sentence()
     'with confidence 99.0%, at most 0.84% of inputs have a relative error above 1e-12'
@@ -108,5 +114,6 @@ def certify(errors: Array, confidence: float = 0.99, bars: HeadBars | None = Non
         p=bounds,
         median_error=float(np.median(errors)),
         largest_error=float(np.max(errors)),
+        floor=floor,
         bars=bars,
     )

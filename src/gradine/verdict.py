@@ -24,6 +24,9 @@ ANSWER_SLACK = 1.5  # the same for answers of an oracle, whose noise is known by
 #: Relative error up to which all heads of a design are there: what it leaves in double precision at
 #: worst, or so many times the noise of the answers.
 DESIGN_LEAVES, DESIGN_ABOVE = 1e-9, 1000.0
+#: Outputs below this share of their root mean square are small, by so many examples: an error
+#: relative to nothing means nothing, and the outputs of a hidden parity are zero half the time.
+SMALL, TYPICAL = 0.1, 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +55,9 @@ def judge(ended: Ended, data: FittingData, config: LearnConfig) -> Verdict:
         assert ended.ending is not None
         return Verdict(ended.ending.status, ended.ending.detail)
     X, Y = take(data.examples, data.split.certify)
-    predicted = ended.layer(data.tokens(X))
-    errors = relative_errors(predicted, Y)
-    certificate = certify(errors, config.confidence, _bars(ended.identified))
+    predicted, floor = ended.layer(data.tokens(X)), _floor(data)
+    errors = relative_errors(predicted, Y, floor)
+    certificate = certify(errors, config.confidence, _bars(ended.identified), floor)
     median = certificate.median_error
     if ended.ending is not None:
         return Verdict(ended.ending.status, ended.ending.detail, None, median)
@@ -123,6 +126,12 @@ def _exact_verdict(
         f"{tolerance:g}; the median is {median:.2g}"
     )
     return Verdict(Status.NOT_VERIFIED, detail, None, median)
+
+
+def _floor(data: FittingData) -> float:
+    """The norm below which an output is small, by examples under fit: held-out ones have no say."""
+    _, Y = data.sample(TYPICAL, seed=0)
+    return SMALL * float(np.sqrt(np.mean(np.sum(Y**2, axis=(1, 2)))))
 
 
 def _mean_square(data: FittingData) -> float:

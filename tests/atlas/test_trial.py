@@ -86,7 +86,7 @@ def test_a_certificate_that_fresh_examples_contradict(monkeypatch):
     answer = Answer(moved, "learned_function", "function", tight)
     monkeypatch.setitem(LEARNERS, "exact", lambda task: answer)
     assert "contradict" in run_trial(SMALL, "exact").false_certificate
-    assert contradicted(None, np.zeros(10))
+    assert contradicted(None, np.ones((9, 2, 2)), np.ones((9, 2, 2)))
 
 
 @pytest.mark.parametrize("bar", [np.inf, np.nan])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.certificate import Certificate, HeadBars, clopper_pearson
+from gradine.certificate import Certificate, HeadBars, clopper_pearson, relative_errors
 from gradine.layer import AttentionLayer
 from gradine.score import compare
 
@@ -18,20 +18,22 @@ BARS = 5.0  # error bars that a head may be off by
 EXACT = 1e-6  # and what it may be off by in any case
 
 
-def contradicted(certificate: Certificate | None, errors: Array) -> bool:
-    """Whether relative errors of fresh examples speak against any point of a certificate's curve.
+def contradicted(certificate: Certificate | None, predicted: Array, Y: Array) -> bool:
+    """Whether fresh examples, predicted and as they are, speak against any point of a curve.
 
     The curve bounds a probability; the examples give a share. It counts where the share is so
     large that the bound is wrong beyond doubt. A claim without a statement is a false one.
 
     >>> from gradine.certificate import certify
-    >>> contradicted(certify(np.full(1000, 1e-9)), np.full(500, 1e-9))
+    >>> Y = np.ones((500, 2, 3))
+    >>> contradicted(certify(np.full(1000, 1e-8)), (1 + 1e-9) * Y, Y)
     False
-    >>> contradicted(certify(np.full(1000, 1e-9)), np.full(500, 1e-3))
+    >>> contradicted(certify(np.full(1000, 1e-8)), (1 + 1e-3) * Y, Y)
     True
     """
     if certificate is None:
         return True
+    errors = relative_errors(predicted, Y, certificate.floor)
     fresh, curve = len(errors), zip(certificate.eps, certificate.p, strict=True)
     within = ((int((errors <= eps).sum()), p) for eps, p in curve)
     return any(1.0 - clopper_pearson(good, fresh, SURE) > p for good, p in within)

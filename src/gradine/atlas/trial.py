@@ -10,7 +10,6 @@ import numpy as np
 from gradine.atlas.claims import contradicted, wrong_heads
 from gradine.atlas.learners import BY_DESCENT, LEARNERS, Answer, Task, held_out
 from gradine.atlas.setting import Setting
-from gradine.certificate import relative_errors
 from gradine.engine import one_thread
 from gradine.layer import AttentionLayer
 from gradine.score import compare
@@ -106,7 +105,7 @@ def _false_claim(
     if answer.claims is None or answer.layer is None:
         return ""
     X, Y = setting.sample(truth, FRESH, np.random.default_rng([seed, CHECK]))
-    if contradicted(answer.certificate, relative_errors(answer.layer(X), Y)):
+    if contradicted(answer.certificate, np.asarray(answer.layer(X)), Y):
         return "fresh examples contradict the certificate"
     if answer.claims == "function":
         return ""
