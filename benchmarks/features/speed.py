@@ -193,7 +193,7 @@ class _Sampler:
             if frame is None:
                 continue
             name = frame.f_code.co_filename
-            line = linecache.getline(name, frame.f_lineno)
+            line = linecache.getline(name, frame.f_lineno or 0)
             inside = any(word in line for word in self.PRODUCTS) or "scipy/linalg" in name
             self.inside += inside
             self.large += inside and not name.endswith("maps.py")
