@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from gradine.admission import (
     held_out_objection,
     sculpt_objection,
 )
+from gradine.engine import BOOKMARKS, Bookmarks, Engine
 from gradine.exact.pipeline import learn_exactly
 from gradine.exact.workshop import RunPhase
 from gradine.examples import (
@@ -28,6 +30,7 @@ from gradine.examples import (
     Split,
     Survey,
     survey,
+    take,
 )
 from gradine.fit import Fit, LearnConfig
 from gradine.layer import AttentionLayer
@@ -45,6 +48,7 @@ __all__ = ["Fit", "LearnConfig", "Status", "fitting_data", "learn", "learn_examp
 Array = NDArray[np.float64]
 Method = Literal["auto", "exact", "sculpt"]
 
+LOOKED_AT = 16  # examples by which a survey that is resumed knows its data
 BIAS_Z = 8.0  # a mean output this many standard errors from zero: the layer has biases
 
 #: Endings after which the next learner is tried: the first one may have lost its way.
@@ -60,13 +64,16 @@ def learn(
     *,
     config: LearnConfig | None = None,
     listener: Listener | None = None,
+    engine: Engine | None = None,
 ) -> Fit:
     """Learn the heads of an attention layer from examples.
 
     ``X`` (n, k, d) are token sequences and ``Y`` (n, k, d_out) what the layer made of them; for
     torch tensors the exact learner computes in torch, on their device. The attention function is
-    softmax unless ``config`` names another (``ExactConfig.attention``). A run that does not succeed
-    returns a `Fit` whose status says why; only input that makes no sense raises ``ValueError``.
+    softmax unless ``config`` names another (``ExactConfig.attention``). Passes over the examples
+    are run in this process, or by an ``engine`` (`gradine.engine.open_engine`), with the same
+    answer. A run that does not succeed returns a `Fit` whose status says why; only input that makes
+    no sense raises ``ValueError``.
 
     >>> import gradine
     >>> truth = gradine.plant(heads=1, dim=6, scale=3.0, seed=1)
@@ -76,7 +83,9 @@ def learn(
     ('learned', AttentionLayer(heads=1, dim=6, out_dim=6, constant=False))
     """
     examples = ArrayExamples(X, Y)
-    return learn_examples(examples, heads, method, seed, config=config, listener=listener)
+    return learn_examples(
+        examples, heads, method, seed, config=config, listener=listener, engine=engine
+    )
 
 
 def learn_examples(
@@ -89,11 +98,13 @@ def learn_examples(
     listener: Listener | None = None,
     records: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    engine: Engine | None = None,
 ) -> Fit:
     """Like `learn`, for examples from anywhere; phases are saved in the folder ``records``.
 
     With ``resume``, phases that an earlier run on the same data and settings finished are read
-    back instead of run, and the answer is the same as that of an unbroken run.
+    back instead of run, long passes go on where they were, and the answer is the same as that of an
+    unbroken run.
     """
     began = time.perf_counter()
     config = config or LearnConfig()
@@ -101,14 +112,20 @@ def learn_examples(
     wanted = check_request(examples, heads, method, seed, config)
     listener.phase_started("survey", examples.n)
     split = config.split(examples.n, seed)
+    bookmarks = None if records is None else Bookmarks(Path(records) / BOOKMARKS, resume)
+    if bookmarks is not None:
+        bookmarks.begin("00_survey", _survey_key(examples, split, config))
     seen = survey(
         examples,
         config.block_size,
         may_decide=split.fit_rows,
+        engine=engine,
+        bookmark=None if bookmarks is None else bookmarks.next,
         on_block=lambda count, _: listener.examples_seen(count),
     )
     listener.phase_ended("survey", {"inputs": seen.kind, "examples": seen.n}, False)
     data = fitting_data(examples, split, seen, config, listener)
+    data = replace(data, engine=engine, bookmarks=bookmarks)
     check_size(data, seen)
     objections = {
         name: objection(data, seen, wanted, config) for name, objection in OBJECTIONS.items()
@@ -117,7 +134,9 @@ def learn_examples(
     if objections[names[0]]:
         raise ValueError(f"{examples.name}: {objections[names[0]]}")
     key = _run_key(seen, wanted, method, seed, config)
-    phases = Phases(listener, examples.n, records=records, resume=resume, key=key)
+    phases = Phases(
+        listener, examples.n, records=records, resume=resume, key=key, bookmarks=bookmarks
+    )
     request = _Request(data, seen.kind, wanted, config, seed, phases.run, listener.fit_went_on)
     # Where nothing could be verified in the end, nothing is fitted in the first place.
     hopeless = held_out_objection(data, config)
@@ -224,12 +243,22 @@ def fitting_data(
         constant=seen.constant_column or wants_constant,
         appended=wants_constant and not seen.constant_column,
         block_size=config.block_size,
-        on_block=listener.examples_seen,
+        on_block=lambda seen, _: listener.examples_seen(seen),
     )
 
 
 OBJECTIONS = {"exact": exact_objection, "sculpt": sculpt_objection}
 RUNS: dict[str, Callable[[_Request], Ended]] = {"exact": _run_exact, "sculpt": _run_sculpt}
+
+
+def _survey_key(examples: Examples, split: Split, config: LearnConfig) -> str:
+    """What the survey depends on, as far as that can be told before it: some of the examples."""
+    from gradine import __version__
+
+    shape = [examples.n, examples.seq_len, examples.dim, examples.out_dim]
+    rows = np.unique(np.linspace(0, examples.n - 1, LOOKED_AT).astype(np.intp))
+    arrays = take(examples, rows)
+    return fingerprint([shape, split.seed, config.block_size, __version__], split.held, *arrays)
 
 
 def _run_key(seen: Survey, heads: int | None, method: str, seed: int, config: LearnConfig) -> str:

@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from gradine.engine import BOOKMARK_PATTERN, BOOKMARKS
 from gradine.files import OutputError, write_json
 from gradine.learn import Fit
 from gradine.phases import RECORD_PATTERN, RECORDS
@@ -127,7 +128,7 @@ def output_folder(folder: PathLike) -> Iterator[Path]:
     A run may take hours: that its answer cannot be written must show before, not after.
     """
     target = Path(folder)
-    inside = (target / RECORDS, target / LOG)
+    inside = (target / RECORDS, target / BOOKMARKS, target / LOG)
     made = [path for path in (*inside, target, *target.parents) if not path.exists()]
     try:
         try:
@@ -181,4 +182,8 @@ class ClearsEarlierRun(Listener):
 
 
 def _records(folder: Path) -> list[Path]:
-    return sorted((folder / RECORDS).glob(RECORD_PATTERN))
+    """What a run leaves on its way: results of phases, and passes that it was in the middle of."""
+    return [
+        *sorted((folder / RECORDS).glob(RECORD_PATTERN)),
+        *sorted((folder / BOOKMARKS).glob(BOOKMARK_PATTERN)),
+    ]

@@ -1,6 +1,6 @@
 """Where (X, Y) comes from, always in blocks; what it looks like; what is kept for testing."""
 
-from gradine.examples.fitting import FittingData, append_constant
+from gradine.examples.fitting import FittingData, add_each, append_constant
 from gradine.examples.source import (
     ArrayExamples,
     Examples,
@@ -20,6 +20,7 @@ __all__ = [
     "NpzExamples",
     "Split",
     "Survey",
+    "add_each",
     "append_constant",
     "held_out_sizes",
     "make_split",

@@ -18,6 +18,7 @@ The slabs with the smallest sigma are kept, as many as the body needs.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ from gradine.solvers.convex import elastic_slack
 from gradine.solvers.simplex import affine_regression, simplex_regression
 from gradine.status import NotLearned, Status
 
-__all__ = ["Slabs", "certified_slabs", "sculpt"]
+__all__ = ["Screening", "Slabs", "certified_slabs", "sculpt"]
 
 Array = NDArray[np.float64]
 
@@ -72,10 +73,8 @@ def sculpt(
         detail = f"{k} tokens of {data.dim} coordinates against {outputs} output coordinates"
         raise NotLearned(Status.TOO_MANY_TOKENS, detail)
     wanted = int(config.slabs_per_unknown * unknowns)
-    slabs = data.reduce(
-        lambda X, Y: certified_slabs(X, Y, sum_of_projections, data.dim, wanted, config),
-        lambda a, b: a.merge(b, wanted),
-    )
+    screen = Screening(sum_of_projections, data.dim, wanted, config)
+    slabs = data.reduce(screen, screen.merged, Slabs)
     _check_enough(slabs, unknowns, config, data.examples.n)
     A, b = slab_normals(slabs.queries, slabs.differences), slabs.offsets
     # A few residuals are small by luck; slabs of such weight would hide all others.
@@ -98,6 +97,22 @@ def sculpt(
         examples=data.split.n_fit,
         seconds=time.perf_counter() - began,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Screening:
+    """What is done with every block: its tightest slabs, and the tightest of all."""
+
+    W: Array  #: an estimate of sum_i W_i
+    dim: int
+    wanted: int
+    config: SculptConfig
+
+    def __call__(self, X: Array, Y: Array) -> Slabs:
+        return certified_slabs(X, Y, self.W, self.dim, self.wanted, self.config)
+
+    def merged(self, a: Slabs, b: Slabs) -> Slabs:
+        return a.merge(b, self.wanted)
 
 
 def certified_slabs(

@@ -11,6 +11,7 @@ Least squares over such rows refines the estimate of W by orders of magnitude.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +52,20 @@ class MarginRows(NamedTuple):
         return MarginRows(*(np.concatenate(pair) for pair in pairs)).widest(count)
 
 
+@dataclass(frozen=True, eq=False)
+class _Choosing:
+    """What is done with every block: its rows of largest margin, and those of all."""
+
+    theta: Array
+    count: int
+
+    def __call__(self, X: Array, Y: Array) -> MarginRows:
+        return large_margin_rows(X, Y, self.theta, self.count)
+
+    def merged(self, a: MarginRows, b: MarginRows) -> MarginRows:
+        return a.merge(b, self.count)
+
+
 def large_margin_rows(X: Array, Y: Array, theta: Array, count: int) -> MarginRows:
     """The rows of a block on which ``theta`` (D, d) predicts the largest margins."""
     n, k, _ = X.shape
@@ -70,9 +85,8 @@ def proxy_and_refine(data: FittingData, body: Body, config: SculptConfig) -> Pro
     carved = body.with_slack(config.proxy_slack * body.slack)
     theta = minimum_norm_point(carved.A, carved.b, carved.width).reshape(data.width, data.dim)
     count = int(config.margin_rows_per_unknown * data.width)
-    rows = data.reduce(
-        lambda X, Y: large_margin_rows(X, Y, theta, count), lambda a, b: a.merge(b, count)
-    ).widest(count)
+    choose = _Choosing(theta, count)
+    rows = data.reduce(choose, choose.merged, MarginRows).widest(count)
     keep = min(int(config.trimmed_rows_per_unknown * data.width), (len(rows.margins) + 1) // 2)
     fit = trimmed_least_squares(
         rows.tokens, rows.outputs, keep, least_coverage=config.least_coverage
