@@ -58,10 +58,11 @@ def test_other_states_come_back_as_they_were(tmp_path, state):
         load_record(path, Example, "run")
 
 
-def test_a_single_truth_value_becomes_an_array(tmp_path):
-    save_record(tmp_path / "r.safetensors", [np.bool(True)], "run")
+@pytest.mark.parametrize("number", [np.bool(True), np.float64(0.1), np.int64(7)])
+def test_a_number_of_numpy_keeps_its_type(tmp_path, number):
+    save_record(tmp_path / "r.safetensors", [number], "run")
     (back,) = load_record(tmp_path / "r.safetensors", list, "run")
-    assert back.dtype == bool and back.shape == () and back
+    assert type(back) is type(number) and back == number
 
 
 def test_record_of_another_run_is_refused(tmp_path, record):

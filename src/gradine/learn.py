@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ from gradine.exact.workshop import RunPhase
 from gradine.examples import (
     ArrayExamples,
     Examples,
+    FirstExamples,
     FittingData,
     Split,
     Survey,
@@ -106,9 +108,10 @@ def learn_examples(
     back instead of run, long passes go on where they were, and the answer is the same as that of an
     unbroken run.
     """
-    began = time.perf_counter()
-    config = config or LearnConfig()
-    listener = listener or Listener()
+    began, config, listener = time.perf_counter(), config or LearnConfig(), listener or Listener()
+    deadline = _deadline(config)
+    if config.examples_budget is not None:
+        examples = FirstExamples(examples, config.examples_budget)
     wanted = check_request(examples, heads, method, seed, config)
     listener.phase_started("survey", examples.n)
     split = config.split(examples.n, seed)
@@ -125,7 +128,7 @@ def learn_examples(
     )
     listener.phase_ended("survey", {"inputs": seen.kind, "examples": seen.n}, False)
     data = fitting_data(examples, split, seen, config, listener)
-    data = replace(data, engine=engine, bookmarks=bookmarks)
+    data = replace(data, engine=engine, bookmarks=bookmarks, deadline=deadline)
     check_size(data, seen)
     objections = {
         name: objection(data, seen, wanted, config) for name, objection in OBJECTIONS.items()
@@ -243,8 +246,22 @@ def fitting_data(
         constant=seen.constant_column or wants_constant,
         appended=wants_constant and not seen.constant_column,
         block_size=config.block_size,
-        on_block=lambda seen, _: listener.examples_seen(seen),
+        on_block=partial(_tell, listener),
     )
+
+
+def _tell(listener: Listener, seen: int, merged: Any) -> None:
+    """How far a pass has come, and what it keeps if it selects."""
+    if (kept := getattr(merged, "kept", None)) is not None:
+        listener.hits_kept(kept)
+    listener.examples_seen(seen)
+
+
+def _deadline(config: LearnConfig) -> float | None:
+    seconds = config.time_budget
+    if seconds is not None and not seconds > 0.0:
+        raise ValueError(f"time_budget is {seconds}; expected a positive number of seconds")
+    return None if seconds is None else time.monotonic() + seconds
 
 
 OBJECTIONS = {"exact": exact_objection, "sculpt": sculpt_objection}
@@ -265,7 +282,8 @@ def _run_key(seen: Survey, heads: int | None, method: str, seed: int, config: Le
     """What a phase result depends on: the data (by all its moments), the request, the settings."""
     from gradine import __version__
 
-    config = replace(config, exact=replace(config.exact, curve_points=0))  # no part of the answer
+    # No part of the answer, and a run that is resumed may take another while.
+    config = replace(config, exact=replace(config.exact, curve_points=0), time_budget=None)
     settings = [heads, method, seed, asdict(config), __version__, seen.n, seen.seq_len]
     moments = [seen.x_mean, seen.x_variance, seen.x_fourth, seen.y_mean, seen.y_second]
     return fingerprint(settings, *moments)

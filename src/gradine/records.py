@@ -51,7 +51,7 @@ def save_record(path: Path, record: Any, run: str, extra: Mapping[str, str] | No
     arrays = {
         k: np.ascontiguousarray(v).reshape(np.shape(v))  # that of a number is lost on the way
         for k, v in values.items()
-        if isinstance(v, np.ndarray | np.generic) and not isinstance(v, float)
+        if isinstance(v, np.ndarray | np.generic)
     }
     plain = {k: v for k, v in values.items() if k not in arrays}
     header = {"record": type(record).__name__, "run": run, "fields": json.dumps(plain)}
@@ -94,9 +94,11 @@ def load_record(path: Path, kind: type[Record], run: str) -> Record:
             if header.get("run") != run:
                 raise RecordError(f"{path}: belongs to other data or other settings")
             plain = json.loads(header["fields"])
-            values = plain | {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, KeyError, json.JSONDecodeError) as error:
         raise RecordError(f"{path}: damaged ({error})") from error
+    # Of no dimension: a number of numpy, which has its type and is hashable, too.
+    values = plain | {name: array if array.ndim else array[()] for name, array in tensors.items()}
     try:
         return _assembled(kind, values)
     except (KeyError, TypeError) as error:

@@ -6,7 +6,7 @@ from gradine.engine.cluster import LostSchedulerError
 from gradine.engine.crew import LostWorkerError
 from gradine.engine.pool import Pool
 from gradine.engine.reduction import choose_block_size, free_memory, reduce_blocks
-from gradine.engine.serial import BlockError, BlockSource, Engine, run_all
+from gradine.engine.serial import BlockError, BlockSource, Engine, run_all, time_is_up
 from gradine.engine.threads import one_thread, usable_cores
 
 __all__ = [
@@ -27,5 +27,6 @@ __all__ = [
     "open_engine",
     "reduce_blocks",
     "run_all",
+    "time_is_up",
     "usable_cores",
 ]

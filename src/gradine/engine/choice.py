@@ -67,6 +67,9 @@ class Auto(Engine):
                 yield from self._pool.blocks(examples, kernel, ranges[place + 1 :], until)
                 return
 
+    def abandon(self) -> None:
+        self._pool.abandon()
+
     def close(self) -> None:
         self._pool.close()
 

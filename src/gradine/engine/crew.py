@@ -49,10 +49,6 @@ class Crew(Engine):
     def start(self) -> Executor:
         raise NotImplementedError
 
-    def abandon(self) -> None:
-        """End the workers in the middle of what they do; others are started when needed."""
-        raise NotImplementedError
-
     def check(self) -> None:
         """Raise if those who should answer are gone."""
 

@@ -61,7 +61,7 @@ def reduce_blocks(
             merged = partial if done == 0 else merge(merged, partial)  # pyright: ignore
             done += 1
             if on_block is not None:
-                on_block(ranges[done - 1][1] - first, merged)
+                on_block(ranges[done - 1][1], merged)
             if bookmark is not None:
                 bookmark.passed(done, merged)
     if bookmark is not None:
@@ -83,6 +83,7 @@ def free_memory() -> int:
 def choose_block_size(examples: BlockSource, memory_bytes: int = BLOCK_BYTES) -> int:
     """How many examples a block may hold so that it and its temporaries fit ``memory_bytes``.
 
+    >>> import numpy as np
     >>> from gradine.examples import ArrayExamples
     >>> data = ArrayExamples(np.ones((10, 2, 3)), np.ones((10, 2, 1)))
     >>> choose_block_size(data), choose_block_size(data, memory_bytes=2048)

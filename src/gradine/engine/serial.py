@@ -92,7 +92,10 @@ class Engine:
             yield partial
 
     def close(self) -> None:
-        """End the workers."""
+        """End the workers, once they have done what they were given."""
+
+    def abandon(self) -> None:
+        """End the workers in the middle of what they do; others are started when needed."""
 
     def __enter__(self) -> Self:
         return self
@@ -103,6 +106,8 @@ class Engine:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if kind is not None:
+            self.abandon()
         self.close()
 
 

@@ -1,5 +1,6 @@
 """Where (X, Y) comes from, always in blocks; what it looks like; what is kept for testing."""
 
+from gradine.examples.first import FirstExamples
 from gradine.examples.fitting import FittingData, add_each, append_constant
 from gradine.examples.source import (
     ArrayExamples,
@@ -15,6 +16,7 @@ __all__ = [
     "MOST_CERTIFY",
     "ArrayExamples",
     "Examples",
+    "FirstExamples",
     "FittingData",
     "FolderExamples",
     "NpzExamples",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -78,6 +79,8 @@ class FittingData:
     unit: float = 1.0
     engine: Engine | None = None  #: who runs the blocks; None: this process
     bookmarks: Bookmarks | None = None  #: where passes are kept as they go on; None: nowhere
+    between: tuple[int, int] | None = None  #: the only examples that passes see; None: all
+    deadline: float | None = None  #: by `time.monotonic`, for passes that may end early
 
     @property
     def width(self) -> int:
@@ -107,6 +110,24 @@ class FittingData:
         return self.width * self.dim
 
     @property
+    def size_of_block(self) -> int:
+        return self.block_size or choose_block_size(self.examples)
+
+    def legs(self, blocks: int) -> Iterator[FittingData]:
+        """The same data in parts, for passes that may end between them: so many blocks, as many
+        again, twice as many, and so on."""
+        start, stop, last = 0, blocks * self.size_of_block, self.examples.n
+        while start < last:
+            yield replace(self, between=(start, min(stop, last)))
+            start, stop = stop, 2 * stop
+
+    def share_of_time(self) -> float | None:
+        """Until when a pass may take that can go on with what it has: half of the time that is
+        left, so that those after it have their share. None: for ever."""
+        now = time.monotonic()
+        return None if self.deadline is None else now + (self.deadline - now) / 2
+
+    @property
     def view(self) -> View:
         """How examples become what a learner sees, without the examples."""
         return View(self.split, self.appended, self.basis, self.unit)
@@ -122,18 +143,23 @@ class FittingData:
         kernel: Callable[[Array, Array], Partial],
         merge: Callable[[Partial, Partial], Partial],
         kind: type[Any],
+        *,
+        until: float | None = None,
     ) -> Partial:
         """One pass over the examples that may be fitted: ``kernel`` a block, then ``merge``.
 
         Workers get the kernel, so that it must be picklable: a function of a module, or an object
         with arrays in it. ``kind`` is the type of what it gives: a record, a list, or an array.
+        After the time ``until``, by `time.monotonic`, it goes on with what it has.
         """
         return reduce_blocks(
             self.examples,
             _OnFitted(kernel, self.view),
             merge,
-            block_size=self.block_size or choose_block_size(self.examples),
+            block_size=self.size_of_block,
+            between=self.between,
             engine=self.engine,
+            until=until,
             bookmark=None if self.bookmarks is None else self.bookmarks.next(kind),
             on_block=self.on_block,
         )

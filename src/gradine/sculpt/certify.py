@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.engine import time_is_up
 from gradine.examples import FittingData
 from gradine.sculpt.body import affine_hull, count_heads, first_of_each, slab_normals
 from gradine.sculpt.config import SculptConfig
@@ -48,6 +49,10 @@ class Slabs(NamedTuple):
     rows: int
     screened: int
     informative: int
+
+    @property
+    def kept(self) -> int:
+        return len(self.sigma)
 
     def tightest(self, count: int) -> Slabs:
         """The ``count`` slabs of smallest sigma, each normal once: short tokens repeat."""
@@ -74,7 +79,7 @@ def sculpt(
         raise NotLearned(Status.TOO_MANY_TOKENS, detail)
     wanted = int(config.slabs_per_unknown * unknowns)
     screen = Screening(sum_of_projections, data.dim, wanted, config)
-    slabs = data.reduce(screen, screen.merged, Slabs)
+    slabs = _screen(data, screen)
     _check_enough(slabs, unknowns, config, data.examples.n)
     A, b = slab_normals(slabs.queries, slabs.differences), slabs.offsets
     # A few residuals are small by luck; slabs of such weight would hide all others.
@@ -94,9 +99,26 @@ def sculpt(
         slabs=int(np.sum(kept)),
         informative=slabs.informative / max(slabs.screened, 1),
         dropped=int(np.sum(~kept)),
-        examples=data.split.n_fit,
+        examples=slabs.rows // k,
         seconds=time.perf_counter() - began,
     )
+
+
+def _screen(data: FittingData, screen: Screening) -> Slabs:
+    """The tightest slabs of all examples, or of as many as make the body smaller."""
+    config, until, slabs = screen.config, data.share_of_time(), None
+    for leg in data.legs(config.first_leg):
+        found = leg.reduce(screen, screen.merged, Slabs, until=until)
+        before, slabs = slabs, found if slabs is None else screen.merged(slabs, found)
+        if time_is_up(until):
+            break
+        # Until there are as many as wanted, more examples give more slabs, not tighter ones.
+        if before is not None and before.kept == screen.wanted:
+            tighter = float(np.median(slabs.sigma) / np.median(before.sigma))
+            if tighter > 1.0 - config.shrinking:
+                break
+    assert slabs is not None
+    return slabs
 
 
 @dataclass(frozen=True, eq=False)
