@@ -18,6 +18,7 @@ PACKAGE = Path(gradine.__file__).parent
 ORDER = [
     "checks",
     "files",
+    "lock",
     "lines",
     "records",
     "progress",

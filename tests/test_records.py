@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from gradine.records import RecordError, fingerprint, load_record, save_record
+from gradine.records import RecordError, check_record, fingerprint, load_record, save_record
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,37 @@ def test_round_trip_is_exact(tmp_path, record):
     assert back.values.tobytes() == np.ascontiguousarray(record.values).tobytes()
     assert back.nothing.shape == (0, 3, 2)
     assert (back.count, back.error, back.note) == (7, 0.1 + 0.2, "a note, é")
+
+
+class Sums(NamedTuple):
+    total: np.ndarray
+    count: int
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        Sums(np.arange(3.0), 7),
+        [np.array(2.0), np.eye(2)],
+        np.arange(4, dtype=np.uint64),
+        0.1 + 0.2,
+    ],
+)
+def test_other_states_come_back_as_they_were(tmp_path, state):
+    path = tmp_path / "r.safetensors"
+    save_record(path, state, "run", {"blocks": "3"})
+    back = load_record(path, type(state), "run")
+    assert type(back) is type(state) and check_record(path, "run")["blocks"] == "3"
+    np.testing.assert_equal(back, state)
+    with pytest.raises(RecordError):
+        load_record(path, Example, "run")
+
+
+@pytest.mark.parametrize("number", [np.bool(True), np.float64(0.1), np.int64(7)])
+def test_a_number_of_numpy_keeps_its_type(tmp_path, number):
+    save_record(tmp_path / "r.safetensors", [number], "run")
+    (back,) = load_record(tmp_path / "r.safetensors", list, "run")
+    assert type(back) is type(number) and back == number
 
 
 def test_record_of_another_run_is_refused(tmp_path, record):

@@ -52,6 +52,11 @@ class LearnConfig:
     theorem_tolerance: float = 0.5  # what phase 6 alone is held to, when nothing is polished
     #: Examples in a block; None: as many as fit a fixed piece of memory.
     block_size: int | None = None
+    #: Examples that are looked at, the first ones; None: all.
+    examples_budget: int | None = None
+    #: Seconds after which the phases of the theorem go on with the examples they have seen; None:
+    #: no limit. What is learned then depends on how fast the machine is.
+    time_budget: float | None = None
 
     @property
     def least_certify(self) -> int:

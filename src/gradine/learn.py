@@ -6,6 +6,8 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -19,15 +21,18 @@ from gradine.admission import (
     held_out_objection,
     sculpt_objection,
 )
+from gradine.engine import BOOKMARKS, Bookmarks, Engine
 from gradine.exact.pipeline import learn_exactly
 from gradine.exact.workshop import RunPhase
 from gradine.examples import (
     ArrayExamples,
     Examples,
+    FirstExamples,
     FittingData,
     Split,
     Survey,
     survey,
+    take,
 )
 from gradine.fit import Fit, LearnConfig
 from gradine.layer import AttentionLayer
@@ -45,6 +50,7 @@ __all__ = ["Fit", "LearnConfig", "Status", "fitting_data", "learn", "learn_examp
 Array = NDArray[np.float64]
 Method = Literal["auto", "exact", "sculpt"]
 
+LOOKED_AT = 16  # examples by which a survey that is resumed knows its data
 BIAS_Z = 8.0  # a mean output this many standard errors from zero: the layer has biases
 
 #: Endings after which the next learner is tried: the first one may have lost its way.
@@ -60,13 +66,16 @@ def learn(
     *,
     config: LearnConfig | None = None,
     listener: Listener | None = None,
+    engine: Engine | None = None,
 ) -> Fit:
     """Learn the heads of an attention layer from examples.
 
     ``X`` (n, k, d) are token sequences and ``Y`` (n, k, d_out) what the layer made of them; for
     torch tensors the exact learner computes in torch, on their device. The attention function is
-    softmax unless ``config`` names another (``ExactConfig.attention``). A run that does not succeed
-    returns a `Fit` whose status says why; only input that makes no sense raises ``ValueError``.
+    softmax unless ``config`` names another (``ExactConfig.attention``). Passes over the examples
+    are run in this process, or by an ``engine`` (`gradine.engine.open_engine`), with the same
+    answer. A run that does not succeed returns a `Fit` whose status says why; only input that makes
+    no sense raises ``ValueError``.
 
     >>> import gradine
     >>> truth = gradine.plant(heads=1, dim=6, scale=3.0, seed=1)
@@ -76,7 +85,9 @@ def learn(
     ('learned', AttentionLayer(heads=1, dim=6, out_dim=6, constant=False))
     """
     examples = ArrayExamples(X, Y)
-    return learn_examples(examples, heads, method, seed, config=config, listener=listener)
+    return learn_examples(
+        examples, heads, method, seed, config=config, listener=listener, engine=engine
+    )
 
 
 def learn_examples(
@@ -89,26 +100,35 @@ def learn_examples(
     listener: Listener | None = None,
     records: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    engine: Engine | None = None,
 ) -> Fit:
     """Like `learn`, for examples from anywhere; phases are saved in the folder ``records``.
 
     With ``resume``, phases that an earlier run on the same data and settings finished are read
-    back instead of run, and the answer is the same as that of an unbroken run.
+    back instead of run, long passes go on where they were, and the answer is the same as that of an
+    unbroken run.
     """
-    began = time.perf_counter()
-    config = config or LearnConfig()
-    listener = listener or Listener()
+    began, config, listener = time.perf_counter(), config or LearnConfig(), listener or Listener()
+    deadline = _deadline(config)
+    if config.examples_budget is not None:
+        examples = FirstExamples(examples, config.examples_budget)
     wanted = check_request(examples, heads, method, seed, config)
     listener.phase_started("survey", examples.n)
     split = config.split(examples.n, seed)
+    bookmarks = None if records is None else Bookmarks(Path(records) / BOOKMARKS, resume)
+    if bookmarks is not None:
+        bookmarks.begin("00_survey", _survey_key(examples, split, config))
     seen = survey(
         examples,
         config.block_size,
         may_decide=split.fit_rows,
+        engine=engine,
+        bookmark=None if bookmarks is None else bookmarks.next,
         on_block=lambda count, _: listener.examples_seen(count),
     )
     listener.phase_ended("survey", {"inputs": seen.kind, "examples": seen.n}, False)
     data = fitting_data(examples, split, seen, config, listener)
+    data = replace(data, engine=engine, bookmarks=bookmarks, deadline=deadline)
     check_size(data, seen)
     objections = {
         name: objection(data, seen, wanted, config) for name, objection in OBJECTIONS.items()
@@ -117,7 +137,9 @@ def learn_examples(
     if objections[names[0]]:
         raise ValueError(f"{examples.name}: {objections[names[0]]}")
     key = _run_key(seen, wanted, method, seed, config)
-    phases = Phases(listener, examples.n, records=records, resume=resume, key=key)
+    phases = Phases(
+        listener, examples.n, records=records, resume=resume, key=key, bookmarks=bookmarks
+    )
     request = _Request(data, seen.kind, wanted, config, seed, phases.run, listener.fit_went_on)
     # Where nothing could be verified in the end, nothing is fitted in the first place.
     hopeless = held_out_objection(data, config)
@@ -224,19 +246,44 @@ def fitting_data(
         constant=seen.constant_column or wants_constant,
         appended=wants_constant and not seen.constant_column,
         block_size=config.block_size,
-        on_block=listener.examples_seen,
+        on_block=partial(_tell, listener),
     )
+
+
+def _tell(listener: Listener, seen: int, merged: Any) -> None:
+    """How far a pass has come, and what it keeps if it selects."""
+    if (kept := getattr(merged, "kept", None)) is not None:
+        listener.hits_kept(kept)
+    listener.examples_seen(seen)
+
+
+def _deadline(config: LearnConfig) -> float | None:
+    seconds = config.time_budget
+    if seconds is not None and not seconds > 0.0:
+        raise ValueError(f"time_budget is {seconds}; expected a positive number of seconds")
+    return None if seconds is None else time.monotonic() + seconds
 
 
 OBJECTIONS = {"exact": exact_objection, "sculpt": sculpt_objection}
 RUNS: dict[str, Callable[[_Request], Ended]] = {"exact": _run_exact, "sculpt": _run_sculpt}
 
 
+def _survey_key(examples: Examples, split: Split, config: LearnConfig) -> str:
+    """What the survey depends on, as far as that can be told before it: some of the examples."""
+    from gradine import __version__
+
+    shape = [examples.n, examples.seq_len, examples.dim, examples.out_dim]
+    rows = np.unique(np.linspace(0, examples.n - 1, LOOKED_AT).astype(np.intp))
+    arrays = take(examples, rows)
+    return fingerprint([shape, split.seed, config.block_size, __version__], split.held, *arrays)
+
+
 def _run_key(seen: Survey, heads: int | None, method: str, seed: int, config: LearnConfig) -> str:
     """What a phase result depends on: the data (by all its moments), the request, the settings."""
     from gradine import __version__
 
-    config = replace(config, exact=replace(config.exact, curve_points=0))  # no part of the answer
+    # No part of the answer, and a run that is resumed may take another while.
+    config = replace(config, exact=replace(config.exact, curve_points=0), time_budget=None)
     settings = [heads, method, seed, asdict(config), __version__, seen.n, seen.seq_len]
     moments = [seen.x_mean, seen.x_variance, seen.x_fourth, seen.y_mean, seen.y_second]
     return fingerprint(settings, *moments)

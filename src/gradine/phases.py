@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from gradine.engine import Bookmarks
 from gradine.files import OutputError
 from gradine.fit import figures_of
 from gradine.progress import Listener
@@ -25,7 +26,7 @@ class Phases:
 
     With ``records`` they are kept in that folder; with ``resume``, those that are there already
     are read back, if they belong to the run that ``key`` is the fingerprint of. ``total`` is what
-    the listener hears of how much there is to see.
+    the listener hears of how much there is to see. ``bookmarks`` keep passes within a phase.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Phases:
         records: str | os.PathLike[str] | None = None,
         resume: bool = False,
         key: str = "",
+        bookmarks: Bookmarks | None = None,
     ) -> None:
         self.results: dict[str, Any] = {}
         self.recalled_seconds = 0.0  #: that phases took in the run that is resumed
@@ -44,6 +46,9 @@ class Phases:
         self._folder = None if records is None else _made(Path(records) / RECORDS)
         self._resume = resume
         self._key = key
+        self._bookmarks = bookmarks
+        if bookmarks is not None:
+            bookmarks.begin("00_survey_after", key)
         if self._folder is not None and resume:
             # All of them, as this run may come to other phases than that one.
             for path in sorted(self._folder.glob(RECORD_PATTERN)):
@@ -59,10 +64,17 @@ class Phases:
             result = load_record(path, kind, self._key)
             self.recalled_seconds += result.seconds  # pyright: ignore[reportAttributeAccessIssue]
         else:
+            chapter = f"{len(self.results) + 1:02d}_{name}"
+            if self._bookmarks is not None:
+                self._bookmarks.begin(chapter, self._key)
             result = work()
             if path is not None:
                 save_record(path, result, self._key)
+            if self._bookmarks is not None:
+                self._bookmarks.forget(chapter)
         self.results[name] = result
+        if self._bookmarks is not None:  # what comes before the next phase
+            self._bookmarks.begin(f"{len(self.results):02d}_{name}_after", self._key)
         self._listener.phase_ended(name, figures_of(result), recalled)
         return result
 

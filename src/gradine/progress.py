@@ -21,6 +21,9 @@ class Listener:
     def examples_seen(self, seen: int) -> None:
         """So many examples of the current phase have been seen."""
 
+    def hits_kept(self, kept: int) -> None:
+        """So many rows of those seen are kept, where a phase selects some."""
+
     def fit_went_on(self, residual: float, theta: Callable[[], Any]) -> None:
         """A step of a fit has led to this relative residual, and to these attention matrices."""
 

@@ -13,8 +13,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from gradine.engine import BOOKMARK_PATTERN, BOOKMARKS
 from gradine.files import OutputError, write_json
 from gradine.learn import Fit
+from gradine.lock import only_run
 from gradine.phases import RECORD_PATTERN, RECORDS
 from gradine.progress import Listener
 from gradine.queries.asking.log import AnswerLog
@@ -122,12 +124,13 @@ def clear_run(folder: PathLike, *, keep_records: bool = False) -> None:
 
 @contextmanager
 def output_folder(folder: PathLike) -> Iterator[Path]:
-    """Make the folder, sure to be writable; take it away again if nothing came to be in it.
+    """Make the folder, sure to be writable, and hold it: two runs would spoil each other's files.
+    Take it away again if nothing came to be in it.
 
     A run may take hours: that its answer cannot be written must show before, not after.
     """
     target = Path(folder)
-    inside = (target / RECORDS, target / LOG)
+    inside = (target / RECORDS, target / BOOKMARKS, target / LOG)
     made = [path for path in (*inside, target, *target.parents) if not path.exists()]
     try:
         try:
@@ -136,7 +139,8 @@ def output_folder(folder: PathLike) -> Iterator[Path]:
                 pass
         except OSError as error:
             raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
-        yield target
+        with only_run(target):
+            yield target
     finally:
         for path in made:  # from the inside out; a folder that is not empty stays
             with suppress(OSError):
@@ -164,6 +168,9 @@ class ClearsEarlierRun(Listener):
     def examples_seen(self, seen: int) -> None:
         self._listener.examples_seen(seen)
 
+    def hits_kept(self, kept: int) -> None:
+        self._listener.hits_kept(kept)
+
     def fit_went_on(self, residual: float, theta: Callable[[], Any]) -> None:
         self._listener.fit_went_on(residual, theta)
 
@@ -181,4 +188,8 @@ class ClearsEarlierRun(Listener):
 
 
 def _records(folder: Path) -> list[Path]:
-    return sorted((folder / RECORDS).glob(RECORD_PATTERN))
+    """What a run leaves on its way: results of phases, and passes that it was in the middle of."""
+    return [
+        *sorted((folder / RECORDS).glob(RECORD_PATTERN)),
+        *sorted((folder / BOOKMARKS).glob(BOOKMARK_PATTERN)),
+    ]

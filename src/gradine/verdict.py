@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -136,8 +137,12 @@ def _floor(data: FittingData) -> float:
 
 def _mean_square(data: FittingData) -> float:
     """Mean |Y|^2 of the examples under fit: what their noise is relative to."""
-    total = data.reduce(lambda _, Y: float(np.sum(Y**2)), lambda a, b: a + b)
+    total = data.reduce(_squares, operator.add, float)
     return max(total / data.split.n_fit, np.finfo(float).tiny)
+
+
+def _squares(X: Array, Y: Array) -> float:
+    return float(np.sum(Y**2))
 
 
 def _noisy_verdict(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 
 import pytest
 
 import gradine
+from gradine.cli import show
 from gradine.cli.console import one_line
 from gradine.cli.show import PhaseDisplay, phase_line
 
@@ -105,7 +107,7 @@ def test_a_terminal_gets_a_bar(monkeypatch):
         display.phase_ended("fit_2", {"heads": 2}, False)
         display.phase_started("sculpt", 100)  # and a bar that is still there is taken away
     shown = terminal.getvalue()
-    assert "40/100" in shown and "0/?" in shown and " 0/100" not in shown
+    assert "40 of 100 examples" in shown and " 0 of 100" not in shown
     assert "\x1b[?25h" in shown.rsplit("sculpt", 1)[1]
     assert "energy 0.9" in shown and "residual 3.2e-05" in shown
 
@@ -115,3 +117,17 @@ def test_messages_become_one_line():
     assert one_line(MemoryError()) == "not enough memory"
     assert one_line(IsADirectoryError(21, "Is a directory", "data")) == "data: Is a directory"
     assert one_line(KeyError()) == "KeyError"
+
+
+def test_a_long_pass_tells_how_far_it_is(monkeypatch, capsys):
+    monkeypatch.setattr(show, "PAUSE", 0.0)
+    with PhaseDisplay() as display:
+        display.phase_started("sculpt", 1000)
+        display.hits_kept(7)
+        for seen in (200, 400):
+            display.examples_seen(seen)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "sculpt           200 of 1,000 examples, 7 kept"
+    assert re.fullmatch(
+        r"sculpt +400 of 1,000 examples, [\d,]+ a second, 7 kept, about 0 s left", second
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -123,6 +124,18 @@ def test_first_order_layer_has_a_moment_of_rank_m_after_its_mirror(kind, rho):
     assert np.linalg.norm(error) < 0.15 * np.linalg.norm(direct)
     if kind == "gaussian":
         assert operator.rho == pytest.approx(rho, abs=0.05)
+
+
+def test_heads_are_counted_by_no_more_examples_than_it_takes():
+    layer = plant(2, 10, 2.0, seed=0)
+    X = sample_inputs(4000, 4, 10, seed=1)
+    data = fitting(X, layer(X), block_size=250)
+    every = moment_spectrum(data, CONFIG, 0)
+    some = moment_spectrum(data, replace(CONFIG, first_leg=4, certain=0.9), 0)
+    assert some.heads == every.heads == 2 and some.confidence >= 0.9
+    assert (some.examples, every.examples) == (1000, 4000)
+    never = moment_spectrum(data, replace(CONFIG, first_leg=8, certain=2.0), 0)
+    np.testing.assert_array_equal(never.values, every.values)
 
 
 def test_block_size_does_not_matter():

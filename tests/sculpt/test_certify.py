@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from gradine.inputs import plant
 from gradine.layer import AttentionLayer
 from gradine.sculpt.body import slab_normals
 from gradine.sculpt.certify import sculpt
+from gradine.sculpt.config import SculptConfig
 from gradine.solvers.simplex import simplex_regression, simplex_regression_lp
 from gradine.status import NotLearned, Status
 from tests.sculpt.conftest import planted
@@ -120,3 +122,22 @@ def test_more_tokens_than_outputs_is_named():
     with pytest.raises(NotLearned) as stopped:
         sculpt(case.data, case.sum, case.config, 1)
     assert stopped.value.status is Status.TOO_MANY_TOKENS
+
+
+def test_screening_ends_when_the_body_no_longer_shrinks(two_heads):
+    few = replace(two_heads.data, block_size=1_000)  # 30 blocks: legs of 4, 4, 8 and 14
+    every = sculpt(few, two_heads.sum, SculptConfig(), 2)
+    some = sculpt(few, two_heads.sum, SculptConfig(first_leg=4, shrinking=0.9), 2)
+    # Four blocks have slabs enough, and four more do not make them ten times tighter.
+    assert every.examples == few.split.n_fit
+    assert some.examples == len(few.split.fit_rows(0, 8_000))
+    whole = sculpt(few, two_heads.sum, SculptConfig(first_leg=4, shrinking=0.0), 2)
+    assert whole.examples == every.examples
+    np.testing.assert_array_equal(whole.offsets, every.offsets)
+    np.testing.assert_array_equal(whole.queries, every.queries)
+
+
+def test_after_the_time_screening_goes_on_with_what_it_has(two_heads):
+    late = replace(two_heads.data, block_size=5_000, deadline=time.monotonic() - 1.0)
+    carved = sculpt(late, two_heads.sum, SculptConfig(), 2)
+    assert 4_000 < carved.examples <= 5_000

@@ -6,6 +6,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from gradine.atlas.setting import Setting, make_setting
 from gradine.atlas.store import TrialStore, trial_key
 from gradine.atlas.trial import BY_DESCENT, LEARNERS, MapConfig, Trial, run_trial
 from gradine.checks import whole_number
-from gradine.engine import run_all, usable_cores
+from gradine.engine import Engine, open_engine, run_all
 from gradine.students.learn import require_torch
 
 __all__ = ["Map", "MapConfig", "Progress", "sweep"]
@@ -108,6 +109,7 @@ def sweep(
     folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
     workers: int | None = None,
+    engine: Engine | None = None,
     told: Told | None = None,
 ) -> Map:
     """Success of learners over two parameters, such as ``"scale:1:8"`` and ``"ratio:1:16"``.
@@ -116,8 +118,9 @@ def sweep(
     depend on the number of the trial alone; ``fixed`` are other parameters of the `Setting`. With
     ``folder`` each trial is kept there when it is done, and with ``resume`` those that are there
     are not done again. ``workers`` processes work side by side, by default as many as there are
-    cores; their number does not change the answers. A script that uses more than one must guard
-    its main part by ``if __name__ == "__main__"``, as always with processes.
+    cores, or the workers of an ``engine``; who works does not change the answers. A script that
+    uses more than one must guard its main part by ``if __name__ == "__main__"``, as always with
+    processes.
 
     >>> made = sweep("scale:2,4", "ratio:0.5,8", trials=1, fixed={"dim": 4}, workers=1)
     >>> made.success("exact").tolist(), made.false_certificates
@@ -127,13 +130,13 @@ def sweep(
     store = TrialStore(folder, resume=resume)
     missing = [task for task in plan.tasks if store.get(task.key) is None]
     done, began = len(plan.tasks) - len(missing), time.perf_counter()
-    workers = usable_cores() if workers is None else workers
-    for count, (place, trial) in enumerate(run_all(_work, missing, workers), start=1):
-        task = missing[place]
-        store.put(task.key, task.setting, trial)
-        if told is not None:
-            left = (time.perf_counter() - began) / count * (len(missing) - count)
-            told(Progress(done + count, len(plan.tasks), trial, plan.where(task), left))
+    with open_engine("auto", workers) if engine is None else nullcontext(engine) as crew:
+        for count, (place, trial) in enumerate(run_all(_work, missing, crew), start=1):
+            task = missing[place]
+            store.put(task.key, task.setting, trial)
+            if told is not None:
+                left = (time.perf_counter() - began) / count * (len(missing) - count)
+                told(Progress(done + count, len(plan.tasks), trial, plan.where(task), left))
     return plan.collect(store)
 
 

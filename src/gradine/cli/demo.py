@@ -12,6 +12,7 @@ from gradine.cli.console import STOPPED, Ending, print_json
 from gradine.cli.options import AsJson, Seed
 from gradine.cli.run import Outcome, Request, ending_of, run, what_in_words
 from gradine.cli.sampled import Sampling, write_examples
+from gradine.engine import BOOKMARKS
 from gradine.inputs import plant
 from gradine.phases import RECORDS
 from gradine.runs import LAYER, REPORT, RESULT, clear_run, output_folder
@@ -20,7 +21,7 @@ __all__ = ["demo"]
 
 TRUTH = "truth.safetensors"
 DATA = "data.npz"
-OWN_FILES = {TRUTH, DATA, LAYER, RESULT, REPORT, RECORDS}
+OWN_FILES = {TRUTH, DATA, LAYER, RESULT, REPORT, RECORDS, BOOKMARKS}
 
 
 def demo(

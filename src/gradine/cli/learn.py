@@ -13,14 +13,18 @@ from gradine.cli.options import (
     AsJson,
     Attention,
     Confidence,
+    EngineName,
+    EngineOption,
     Example,
     Heads,
     Out,
     Overwrite,
     Report,
+    Scheduler,
     Seed,
     Truth,
     Words,
+    Workers,
     number_of_heads,
 )
 from gradine.cli.run import Request, ending_of, print_outcome, read_shown, run
@@ -75,6 +79,23 @@ def learn(
         ),
     ] = None,
     attention: Attention = "softmax",
+    engine: EngineOption = EngineName.auto,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    examples_budget: Annotated[
+        int | None,
+        typer.Option(
+            "--examples-budget", min=1, help="Look at the first N examples.", show_default="all"
+        ),
+    ] = None,
+    time_budget: Annotated[
+        float | None,
+        typer.Option(
+            "--time-budget",
+            help="Seconds after which sculpt goes on with the examples it has seen.",
+            show_default="no limit",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn the heads of a layer from examples, and verify them on examples kept away.
@@ -99,6 +120,11 @@ def learn(
         confidence=confidence,
         rank=rank,
         attention=attention,
+        engine=engine.value,
+        workers=workers,
+        scheduler=scheduler,
+        examples_budget=examples_budget,
+        time_budget=time_budget,
     )
     try:
         outcome = run(request)

@@ -16,7 +16,16 @@ from gradine.atlas.store import TRIALS
 from gradine.atlas.sweep import Map, MapConfig, Progress, sweep
 from gradine.atlas.trial import LEARNERS
 from gradine.cli.console import STOPPED, Ending, print_json, tell
-from gradine.cli.options import AsJson, Overwrite
+from gradine.cli.options import (
+    AsJson,
+    EngineName,
+    EngineOption,
+    Overwrite,
+    Scheduler,
+    Workers,
+    opened,
+)
+from gradine.cli.show import duration
 from gradine.files import write_json
 from gradine.report.map_pictures import draw_map
 from gradine.runs import finite, output_folder
@@ -48,10 +57,9 @@ def draw(
     steps: Annotated[
         int, typer.Option("--steps", min=1, help="Of Adam from one start, at most.")
     ] = StudentConfig().steps,
-    workers: Annotated[
-        int | None,
-        typer.Option("--workers", help="Processes side by side.", show_default="all cores"),
-    ] = None,
+    engine: EngineOption = EngineName.auto,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the map in the folder, or extend it.")
     ] = False,
@@ -82,18 +90,19 @@ def draw(
             for name in (TRIALS, RESULTS, *PICTURES):
                 (folder / name).unlink(missing_ok=True)
         try:
-            made = sweep(
-                axes[0],
-                axes[1],
-                learner,
-                trials=trials,
-                fixed=fixed,
-                config=config,
-                folder=folder,
-                resume=resume,
-                workers=workers,
-                told=_Display(),
-            )
+            with opened(engine.value, workers, scheduler) as crew:
+                made = sweep(
+                    axes[0],
+                    axes[1],
+                    learner,
+                    trials=trials,
+                    fixed=fixed,
+                    config=config,
+                    folder=folder,
+                    resume=resume,
+                    engine=crew,
+                    told=_Display(),
+                )
         except KeyboardInterrupt:
             raise Ending(STOPPED, "stopped; continue with --resume") from None
         results = finite(made.to_dict())
@@ -131,12 +140,8 @@ class _Display:
         trial = progress.trial
         tell(
             f"{progress.done:>5}/{progress.total}  {trial.learner}: {where}  {trial.status}"
-            f"  ({trial.seconds:.1f} s; about {_duration(progress.seconds_left)} left)"
+            f"  ({trial.seconds:.1f} s; about {duration(progress.seconds_left)} left)"
         )
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
 def _lines(made: Map) -> list[str]:

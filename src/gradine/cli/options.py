@@ -8,10 +8,15 @@ from typing import Annotated, Literal
 
 import typer
 
+from gradine.cli.console import tell
+from gradine.engine import Engine, open_engine
+
 __all__ = [
     "AsJson",
     "Attention",
     "Confidence",
+    "EngineName",
+    "EngineOption",
     "Example",
     "Heads",
     "Inputs",
@@ -19,10 +24,13 @@ __all__ = [
     "Out",
     "Overwrite",
     "Report",
+    "Scheduler",
     "Seed",
     "Truth",
     "Words",
+    "Workers",
     "number_of_heads",
+    "opened",
 ]
 
 
@@ -46,6 +54,37 @@ Attention = Annotated[
     str,
     typer.Option(
         "--attention", help="The attention function: softmax, polynomial, sigmoid or relu."
+    ),
+]
+
+
+class EngineName(StrEnum):
+    """The engines of `gradine.engine.open_engine`."""
+
+    auto = "auto"
+    serial = "serial"
+    pool = "pool"
+    dask = "dask"
+
+
+EngineOption = Annotated[
+    EngineName,
+    typer.Option(
+        "--engine",
+        help="Who does the work: this process, a pool of processes, or a Dask cluster.",
+        show_default="a pool where that is worth it",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", help="Processes side by side.", show_default="all cores"),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        help="Address of the Dask scheduler, such as tcp://host:8786.",
+        show_default="a cluster on this machine",
     ),
 ]
 Out = Annotated[Path, typer.Option("--out", help="The run folder.")]
@@ -81,3 +120,11 @@ def number_of_heads(text: str) -> int | Literal["auto"]:
         return int(text)
     except ValueError:
         raise ValueError(f"heads is {text!r}; expected 'auto' or a whole number") from None
+
+
+def opened(engine: str, workers: int | None, scheduler: str | None) -> Engine:
+    """The engine that was asked for; people are told where it shows itself."""
+    found = open_engine(engine, workers, scheduler)
+    if found.note:
+        tell(found.note)
+    return found

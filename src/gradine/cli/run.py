@@ -9,10 +9,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.cli.console import NOT_LEARNED, Ending, one_line, print_json, tell
+from gradine.cli.console import BAD_INPUT, NOT_LEARNED, Ending, one_line, print_json, tell
+from gradine.cli.options import opened
 from gradine.cli.show import PhaseDisplay
+from gradine.engine import BlockError, LostSchedulerError, LostWorkerError
 from gradine.exact.config import ExactConfig
 from gradine.examples import Examples, open_examples
+from gradine.files import OutputError
 from gradine.layer import AttentionLayer
 from gradine.learn import Fit, LearnConfig, Method, learn_examples
 from gradine.records import RecordError
@@ -42,6 +45,8 @@ __all__ = [
     "what_in_words",
 ]
 
+#: What ends a run that can go on later: workers, a scheduler, a disk that fails or is full.
+RESUMABLE = (LostWorkerError, LostSchedulerError, BlockError, OutputError)
 CURVE_POINTS = 6  # of the report's error against examples
 
 
@@ -98,6 +103,11 @@ class Request:
     confidence: float = 0.99
     rank: int | None = None
     attention: str = "softmax"
+    engine: str = "auto"
+    workers: int | None = None
+    scheduler: str | None = None
+    examples_budget: int | None = None
+    time_budget: float | None = None
 
     def config(self) -> LearnConfig:
         if not 0.0 < self.confidence < 1.0:
@@ -119,6 +129,8 @@ class Request:
             ),
             constant=self.constant,
             confidence=self.confidence,
+            examples_budget=self.examples_budget,
+            time_budget=self.time_budget,
         )
 
 
@@ -141,8 +153,8 @@ def run(request: Request) -> Outcome:
     first = examples.block(0, 1)[0][0]
     if request.shown is not None:
         request.shown.check(first.shape[1])
-    check_free(request.out, request.resume, request.overwrite)
     with output_folder(request.out) as folder:
+        check_free(request.out, request.resume, request.overwrite)
         fit = _learn(request, config, examples)
         shown = (request.shown or Shown(first)) if request.report else None
         return finish(folder, fit, {"data": request.data.name}, request.truth, shown)
@@ -189,7 +201,8 @@ def _check_truth(truth: AttentionLayer | None, examples: Examples, attention: st
 
 
 def _learn(request: Request, config: LearnConfig, examples: Examples) -> Fit:
-    with PhaseDisplay() as display:
+    engine = opened(request.engine, request.workers, request.scheduler)
+    with engine, PhaseDisplay() as display:
         try:
             return learn_examples(
                 examples,
@@ -200,7 +213,10 @@ def _learn(request: Request, config: LearnConfig, examples: Examples) -> Fit:
                 listener=ClearsEarlierRun(request.out, request.resume, display),
                 records=request.out,
                 resume=request.resume,
+                engine=engine,
             )
+        except RESUMABLE as error:
+            raise Ending(BAD_INPUT, f"{one_line(error)}; continue with --resume") from error
         except RecordError:
             raise  # names the record
         except ValueError as error:

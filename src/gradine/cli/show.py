@@ -9,12 +9,12 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gradine.cli.console import tell
 from gradine.progress import Listener
 
-__all__ = ["PhaseDisplay", "phase_line"]
+__all__ = ["PhaseDisplay", "duration", "pace_line", "phase_line"]
 
 #: The most telling figures of each phase, by the start of its name.
 TELLING = {
@@ -36,6 +36,7 @@ TELLING = {
     "scout": ("heads", "logit", "rows"),
     "verify": ("queries", "error"),
 }
+PAUSE = 30.0  # seconds between lines on a long pass, where they are not on a terminal
 #: Figures that are lists, step by step: the last one is what was reached.
 STEPS = {"losses": "loss", "errors": "held-out error", "examples": "examples"}
 
@@ -68,8 +69,50 @@ def _figure(key: str, value: Any) -> str:
     return f"{key.replace('_', ' ')} {text}"
 
 
+def pace_line(seen: int, total: int, rate: float, kept: int | None = None) -> str:
+    """How far a pass has come; ``rate`` is that of the examples a second.
+
+    >>> pace_line(12_000_000, 100_000_000, 250_000.0, 1152)
+    '12,000,000 of 100,000,000 examples, 250,000 a second, 1,152 kept, about 6 min left'
+    """
+    parts = [f"{seen:,} of {total:,} examples"]
+    if rate > 0.0:
+        parts.append(f"{rate:,.0f} a second")
+    if kept is not None:
+        parts.append(f"{kept:,} kept")
+    if rate > 0.0:
+        parts.append(f"about {duration((total - seen) / rate)} left")
+    return ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """A time for people.
+
+    >>> duration(40.2), duration(400.0), duration(40_000.0)
+    ('40 s', '7 min', '11 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.0f} h"
+
+
+class _Pace:
+    """How fast a pass goes, from its first block on: one that is resumed begins midway."""
+
+    def __init__(self) -> None:
+        self._seen, self._first, self._began = 0, 0, 0.0
+
+    def rate(self, seen: int) -> float:
+        """Examples a second, now that so many have been seen; 0 at the first block."""
+        now = time.perf_counter()
+        if seen <= self._seen or not self._began:  # another pass
+            self._first, self._began = seen, now
+        self._seen = seen
+        return (seen - self._first) / max(now - self._began, 1e-9)
+
+
 class PhaseDisplay(Listener):
-    """Shows phases on standard error; a plain line each where that is no terminal."""
+    """Shows phases on standard error; plain lines where that is no terminal."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True) if sys.stderr.isatty() else None
@@ -77,6 +120,7 @@ class PhaseDisplay(Listener):
         self._total = 0
         self._began = 0.0
         self._held_back: list[str] = []
+        self._pace, self._kept, self._told = _Pace(), None, 0.0
 
     def __enter__(self) -> PhaseDisplay:
         return self
@@ -90,26 +134,37 @@ class PhaseDisplay(Listener):
         self._remove_bar()
 
     def phase_started(self, name: str, total: int) -> None:
-        self._began = time.perf_counter()
+        self._began = self._told = time.perf_counter()
+        self._pace, self._kept, self._name, self._total = _Pace(), None, name, total
         if self._console is None:
             return
         self._bar = Progress(
             TextColumn("{task.description:<16s}"),
             BarColumn(),
-            MofNCompleteColumn(),
             TimeElapsedColumn(),
+            TextColumn("{task.fields[pace]}"),
             console=self._console,
             transient=True,
         )
         # No total until examples are seen: some phases never pass over them, and a bar that
         # stays at zero would look stuck.
-        self._bar.add_task(name, total=None)
-        self._total = total
+        self._bar.add_task(name, total=None, pace="")
         self._bar.start()
 
     def examples_seen(self, seen: int) -> None:
+        rate, now = self._pace.rate(seen), time.perf_counter()
+        known = self._total  # or nobody knows how many there will be
+        text = pace_line(seen, known, rate, self._kept) if known else f"{seen:,}"
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=seen, total=self._total or None)
+            self._bar.update(
+                self._bar.task_ids[0], completed=seen, total=self._total or None, pace=text
+            )
+        elif now - self._told > PAUSE:
+            self._told = now
+            tell(f"{self._name:<16s} {text}")
+
+    def hits_kept(self, kept: int) -> None:
+        self._kept = kept
 
     def fit_went_on(self, residual: float, theta: Callable[[], Any]) -> None:
         if self._bar is not None:

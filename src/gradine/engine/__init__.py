@@ -1,15 +1,32 @@
 """Who runs the work: the one seam for passes over the data, and for independent pieces of work."""
 
-from gradine.engine.pool import LostWorkerError, one_thread, run_all, usable_cores
-from gradine.engine.serial import BlockSource, choose_block_size, free_memory, reduce_blocks
+from gradine.engine.bookmark import BOOKMARK_PATTERN, BOOKMARKS, Bookmark, Bookmarks
+from gradine.engine.choice import ENGINES, open_engine
+from gradine.engine.cluster import LostSchedulerError
+from gradine.engine.crew import LostWorkerError
+from gradine.engine.pool import Pool
+from gradine.engine.reduction import choose_block_size, free_memory, reduce_blocks
+from gradine.engine.serial import BlockError, BlockSource, Engine, run_all, time_is_up
+from gradine.engine.threads import one_thread, usable_cores
 
 __all__ = [
+    "BOOKMARKS",
+    "BOOKMARK_PATTERN",
+    "ENGINES",
+    "BlockError",
     "BlockSource",
+    "Bookmark",
+    "Bookmarks",
+    "Engine",
+    "LostSchedulerError",
     "LostWorkerError",
+    "Pool",
     "choose_block_size",
     "free_memory",
     "one_thread",
+    "open_engine",
     "reduce_blocks",
     "run_all",
+    "time_is_up",
     "usable_cores",
 ]

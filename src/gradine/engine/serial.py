@@ -1,21 +1,30 @@
-"""The engine that needs nothing: blocks one after another in this process."""
+"""The engine that needs nothing, and what all engines have in common."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
+import time
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BlockSource", "choose_block_size", "free_memory", "reduce_blocks"]
+from gradine.engine.parcel import Parcel
+
+__all__ = ["BlockError", "BlockSource", "Engine", "Kernel", "run_all", "run_block"]
 
 Array = NDArray[np.float64]
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 Partial = TypeVar("Partial")
+Kernel = Callable[[Array, Array, int], Partial]
 
-BLOCK_BYTES = 64 * 2**20  # what one block and the temporaries of its kernel may occupy
-TEMPORARIES = 8  # a kernel's working memory, in multiples of the block it works on
+TRIES = 2  # of a block: a disk or a network may fail once
+
+
+class BlockError(OSError):
+    """A block of examples failed more than once; the message names it."""
 
 
 class BlockSource(Protocol):
@@ -32,67 +41,110 @@ class BlockSource(Protocol):
     def block(self, start: int, stop: int) -> tuple[Array, Array]: ...
 
 
-def reduce_blocks(
-    examples: BlockSource,
-    kernel: Callable[[Array, Array, int], Partial],
-    merge: Callable[[Partial, Partial], Partial],
-    *,
-    block_size: int,
-    on_block: Callable[[int, Partial], None] | None = None,
+class Engine:
+    """Who runs the work. This one does: in this process, one piece after another.
+
+    An engine is opened and closed like a file. Its answers are the same to the last bit as those
+    of any other: it may not choose the blocks, nor the order in which they are merged.
+    """
+
+    name = "serial"
+    workers = 1
+    note = ""  #: what people should know of it, such as where a cluster shows itself
+
+    def run(
+        self,
+        work: Callable[..., Result],
+        tasks: Sequence[tuple[Any, ...]],
+        *,
+        blocks: bool = False,
+        until: float | None = None,
+    ) -> Iterator[tuple[int, Result]]:
+        """``work(*task)`` of every task: its place among the tasks, and what came of it.
+
+        They come as they are done; with ``blocks``, in order. Then the last two members of a task
+        are the first and the last example of a block, and a block that fails is tried once more.
+        After the time ``until``, by `time.monotonic`, none is begun but the first.
+        """
+        for place, task in enumerate(tasks):
+            if place and time_is_up(until):
+                return
+            failures = 0
+            while True:
+                try:
+                    result = work(*task)
+                    break
+                except Exception as error:
+                    failures += 1
+                    give_up(error, task, failures, blocks)
+            yield place, result
+
+    def blocks(
+        self,
+        examples: BlockSource,
+        kernel: Kernel[Partial],
+        ranges: Sequence[tuple[int, int]],
+        until: float | None = None,
+    ) -> Iterator[Partial]:
+        """What the kernel makes of each block, in order."""
+        tasks = [(examples, kernel, *ends) for ends in ranges]
+        for _, partial in self.run(run_block, tasks, blocks=True, until=until):
+            yield partial
+
+    def close(self) -> None:
+        """End the workers, once they have done what they were given."""
+
+    def abandon(self) -> None:
+        """End the workers in the middle of what they do; others are started when needed."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self.abandon()
+        self.close()
+
+
+def time_is_up(until: float | None) -> bool:
+    return until is not None and time.monotonic() > until
+
+
+def run_block(
+    examples: BlockSource | Parcel, kernel: Kernel[Partial] | Parcel, start: int, stop: int
 ) -> Partial:
-    """One pass over all examples: ``kernel(X, Y, start)`` for each block, merged in order.
+    """What the kernel makes of one block, wherever that is."""
+    source: Any = examples.open() if isinstance(examples, Parcel) else examples
+    function: Any = kernel.open() if isinstance(kernel, Parcel) else kernel
+    return function(*source.block(start, stop), start)
 
-    The kernel sees X (b, k, d) and Y (b, k, d_out) and the index of its first example; it is a
-    plain callable over arrays, so that any executor can run it. Partial results are merged in
-    the order of the blocks, never of their completion: every engine gives the same bits.
-    ``on_block(seen, merged)`` hears of progress after each merge.
 
-    >>> from gradine.examples import ArrayExamples
-    >>> data = ArrayExamples(np.ones((10, 2, 3)), np.ones((10, 2, 1)))
-    >>> reduce_blocks(data, lambda X, Y, start: len(X), lambda a, b: a + b, block_size=4)
-    10
+def give_up(error: Exception, task: tuple[Any, ...], failures: int, blocks: bool) -> None:
+    """Raise what a task has failed with, unless it is worth another try."""
+    # Examples that make no sense will not make more of it the second time.
+    if not blocks or isinstance(error, ValueError):
+        raise error
+    if failures >= TRIES:
+        start, stop = task[-2:]
+        reason = str(error) or type(error).__name__
+        raise BlockError(f"examples {start}:{stop} failed {failures} times: {reason}") from error
+
+
+def run_all(
+    work: Callable[[Task], Result], tasks: Sequence[Task], engine: Engine | None = None
+) -> Iterator[tuple[int, Result]]:
+    """``work`` of every task, as each is done: its place among the tasks, and what came of it.
+
+    Without an engine that is this process itself. Where it is others, ``work`` must be a function
+    of a module, and tasks and results must be picklable. Who leaves the loop early, by an
+    exception or by Ctrl-C, ends what is under way at once.
+
+    >>> sorted(run_all(abs, [3, -4]))
+    [(0, 3), (1, 4)]
     """
-    if block_size < 1:
-        raise ValueError(f"block_size is {block_size}; expected at least 1")
-    if examples.n < 1:
-        raise ValueError("examples has no example; expected at least one")
-    results = _partial_results(examples, kernel, block_size)
-    seen, merged = next(results)
-    if on_block is not None:
-        on_block(seen, merged)
-    for seen, partial in results:
-        merged = merge(merged, partial)
-        if on_block is not None:
-            on_block(seen, merged)
-    return merged
-
-
-def _partial_results(
-    examples: BlockSource, kernel: Callable[[Array, Array, int], Partial], block_size: int
-) -> Iterator[tuple[int, Partial]]:
-    """For each block in order: how many examples have been seen, and what the kernel made."""
-    for start in range(0, examples.n, block_size):
-        stop = min(start + block_size, examples.n)
-        yield stop, kernel(*examples.block(start, stop), start)
-
-
-def free_memory() -> int:
-    """Bytes of memory that nobody uses just now; two GiB where the system does not tell."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 2**31
-
-
-def choose_block_size(examples: BlockSource, memory_bytes: int = BLOCK_BYTES) -> int:
-    """How many examples a block may hold so that it and its temporaries fit ``memory_bytes``.
-
-    >>> from gradine.examples import ArrayExamples
-    >>> data = ArrayExamples(np.ones((10, 2, 3)), np.ones((10, 2, 1)))
-    >>> choose_block_size(data), choose_block_size(data, memory_bytes=2048)
-    (10, 3)
-    """
-    if memory_bytes < 1:
-        raise ValueError(f"memory_bytes is {memory_bytes}; expected a positive number of bytes")
-    per_example = 8 * examples.seq_len * (examples.dim + examples.out_dim) * (1 + TEMPORARIES)
-    return max(1, min(examples.n, memory_bytes // per_example))
+    return (engine or Engine()).run(work, [(task,) for task in tasks])

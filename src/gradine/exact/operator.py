@@ -29,13 +29,13 @@ no triples: C_r = (1/k) sum_{j != r} x_j x_j^T. All else is the same, up to the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.examples import FittingData
+from gradine.examples import FittingData, add_each
 
 __all__ = ["LowRank", "MomentOperator", "moment_operator"]
 
@@ -105,57 +105,80 @@ class MomentOperator:
 
     def apply(self, probes: Array, nulls: int = 0) -> Array:
         """sum_{b,e} M[(c,a),(b,e)] B[b,e] for each probe B: (L, d, d) to (L, d, o)."""
-
-        def kernel(X: Array, R: Array, signs: Array) -> Array:
-            weighted = _through_keys(X, X, probes, self.normalised)
-            _flip(weighted, signs, nulls)
-            return weighted.reshape(len(weighted), -1).T @ R.reshape(-1, R.shape[2])
-
-        total = self._pass(kernel, len(probes))
+        total = self._pass(_Apply(self._part(probes, nulls)))
         return self.norm * total.reshape(len(probes), self.data.dim, -1)
 
     def adjoint(self, probes: Array, nulls: int = 0) -> Array:
         """sum_{c,a} M[(c,a),(b,e)] A[c,a] for each probe A: (L, d, o) to (L, d, d)."""
-        turned = probes.swapaxes(1, 2)
-
-        def kernel(X: Array, R: Array, signs: Array) -> Array:
-            weighted = _through_keys(R, X, turned, self.normalised)
-            _flip(weighted, signs, nulls)
-            return X.reshape(-1, X.shape[2]).T @ weighted.reshape(len(weighted), -1)
-
         d = self.data.dim
-        total = self._pass(kernel, len(probes))
+        total = self._pass(_Adjoint(self._part(probes.swapaxes(1, 2), nulls)))
         return self.norm * total.reshape(d, len(probes), d).swapaxes(0, 1)
 
-    def _pass(self, kernel: Callable[[Array, Array, Array], Array], probes: int) -> Array:
-        """Sum of ``kernel(X, R, signs)`` over all examples, a few of them at a time."""
-        d, o = self.data.dim, self.data.out_dim
-        size = max(1, WORKING_BYTES // (8 * self.data.seq_len * probes * max(d, o)))
+    def _part(self, probes: Array, nulls: int) -> _Probing:
+        d = self.data.dim
+        return _Probing(d, probes, nulls, self.linear, self.directions, self.normalised)
 
-        def block(X: Array, Y: Array) -> Array:
-            X = np.ascontiguousarray(X[..., :d])
-            R = Y - _linear_design(X) @ self.linear
-            phase = X.reshape(len(X), -1) @ self.directions
-            signs = np.where(phase - np.floor(phase) < 0.5, -1.0, 1.0)
-            starts = range(0, max(len(X), 1), size)  # an empty block still gives a sum: zero
-            parts = (slice(start, start + size) for start in starts)
-            return sum((kernel(X[part], R[part], signs[part]) for part in parts), np.zeros(()))
+    def _pass(self, kernel: _Apply | _Adjoint) -> Array:
+        return self.data.reduce(kernel, np.add, np.ndarray)
 
-        return self.data.reduce(block, np.add)
+
+@dataclass(frozen=True, eq=False)
+class _Probing:
+    """What `MomentOperator` does with a block: a few examples at a time."""
+
+    dim: int
+    probes: Array
+    nulls: int
+    linear: Array
+    directions: Array
+    normalised: bool
+
+    def parts(self, X: Array, Y: Array) -> Iterator[tuple[Array, Array, Array]]:
+        """Tokens, what the linear part leaves of the outputs, and signs."""
+        X = np.ascontiguousarray(X[..., : self.dim])
+        R = Y - _linear_design(X) @ self.linear
+        phase = X.reshape(len(X), -1) @ self.directions
+        signs = np.where(phase - np.floor(phase) < 0.5, -1.0, 1.0)
+        widest = max(self.dim, Y.shape[2])
+        size = max(1, WORKING_BYTES // (8 * X.shape[1] * len(self.probes) * widest))
+        for start in range(0, max(len(X), 1), size):  # an empty block still gives a sum: zero
+            part = slice(start, start + size)
+            yield X[part], R[part], signs[part]
+
+    def weighted(self, rows: Array, X: Array, signs: Array) -> Array:
+        weighted = _through_keys(rows, X, self.probes, self.normalised)
+        _flip(weighted, signs, self.nulls)
+        return weighted.reshape(len(weighted), -1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Apply:
+    probing: _Probing
+
+    def __call__(self, X: Array, Y: Array) -> Array:
+        total = np.zeros(())
+        for tokens, R, signs in self.probing.parts(X, Y):
+            weighted = self.probing.weighted(tokens, tokens, signs)
+            total = total + weighted.T @ R.reshape(-1, R.shape[2])
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class _Adjoint:
+    probing: _Probing
+
+    def __call__(self, X: Array, Y: Array) -> Array:
+        total = np.zeros(())
+        for tokens, R, signs in self.probing.parts(X, Y):
+            weighted = self.probing.weighted(R, tokens, signs)
+            total = total + tokens.reshape(-1, tokens.shape[2]).T @ weighted
+        return total
 
 
 def moment_operator(data: FittingData, seed: int, *, normalised: bool = True) -> MomentOperator:
     """One pass: the linear part of Y, and the fourth moment of the tokens."""
     k, d = data.seq_len, data.dim
-
-    def kernel(X: Array, Y: Array) -> list[Array]:
-        X = X[..., :d]
-        design = _linear_design(X).reshape(-1, 2 * d + 1)
-        Y = Y.reshape(-1, Y.shape[2])
-        sums = [float(len(X)), np.sum(X**4), np.sum(Y**2)]
-        return [design.T @ design, design.T @ Y, np.array(sums)]
-
-    gram, cross, sums = data.reduce(kernel, lambda a, b: [x + y for x, y in zip(a, b, strict=True)])
+    gram, cross, sums = data.reduce(_LinearPart(d), add_each, list)
     n, fourth, squares = sums
     ridge = RIDGE * np.trace(gram) / len(gram)
     linear = np.linalg.solve(gram + ridge * np.eye(len(gram)), cross)
@@ -175,6 +198,20 @@ def moment_operator(data: FittingData, seed: int, *, normalised: bool = True) ->
         energy=float((squares - explained) / max(squares - mean_square, np.finfo(float).tiny)),
         normalised=normalised,
     )
+
+
+@dataclass(frozen=True)
+class _LinearPart:
+    """Sums of a block for the regression on x_r, sum_{j != r} x_j and 1; fourth moments."""
+
+    dim: int
+
+    def __call__(self, X: Array, Y: Array) -> list[Array]:
+        X = X[..., : self.dim]
+        design = _linear_design(X).reshape(-1, 2 * self.dim + 1)
+        Y = Y.reshape(-1, Y.shape[2])
+        sums = [float(len(X)), np.sum(X**4), np.sum(Y**2)]
+        return [design.T @ design, design.T @ Y, np.array(sums)]
 
 
 def _linear_design(X: Array) -> Array:

@@ -51,13 +51,7 @@ class Units:
 
 def measure(data: FittingData, isotropic: bool) -> Units:
     """``isotropic`` says that the tokens are known to be uniform on +-1 or standard Gaussian."""
-    width = data.width
-
-    def block(X: Array, Y: Array) -> _Sums:
-        rows = X.reshape(-1, width)
-        return _Sums(float(np.sum(Y * Y)), Y.size, _second_moments(rows), _hashes(X))
-
-    sums = data.reduce(block, _merged)
+    sums = data.reduce(_sums, _merged, _Sums)
     moments = sums.moments / sums.moments[-1, -1]
     silent = sums.energy == 0.0
     unit = 1.0 if silent else 2.0 ** round(0.5 * math.log2(sums.energy / sums.size))
@@ -72,6 +66,11 @@ class _Sums(NamedTuple):
     size: int  #: numbers in Y
     moments: Array
     sequences: NDArray[np.uint64]  #: one number for each that differs
+
+
+def _sums(X: Array, Y: Array) -> _Sums:
+    rows = X.reshape(-1, X.shape[2])
+    return _Sums(float(np.sum(Y * Y)), Y.size, _second_moments(rows), _hashes(X))
 
 
 def _merged(a: _Sums, b: _Sums) -> _Sums:

@@ -1,6 +1,7 @@
 """Where (X, Y) comes from, always in blocks; what it looks like; what is kept for testing."""
 
-from gradine.examples.fitting import FittingData, append_constant
+from gradine.examples.first import FirstExamples
+from gradine.examples.fitting import FittingData, add_each, append_constant
 from gradine.examples.source import (
     ArrayExamples,
     Examples,
@@ -15,11 +16,13 @@ __all__ = [
     "MOST_CERTIFY",
     "ArrayExamples",
     "Examples",
+    "FirstExamples",
     "FittingData",
     "FolderExamples",
     "NpzExamples",
     "Split",
     "Survey",
+    "add_each",
     "append_constant",
     "held_out_sizes",
     "make_split",

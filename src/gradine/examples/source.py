@@ -72,6 +72,9 @@ class ArrayExamples(Examples):
         super().__init__("arrays", _in_memory("X", X), _in_memory("Y", Y))
         self.like = X if is_torch_array(X) else None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"like": None}  # workers compute with numpy
+
 
 class FolderExamples(Examples):
     """A folder with X.npy and Y.npy, memory-mapped one block at a time."""

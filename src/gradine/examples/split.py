@@ -40,6 +40,11 @@ class Split:
         object.__setattr__(self, "_held", held)
 
     @property
+    def held(self) -> Indices:
+        """All that are not for fitting, sorted."""
+        return self._held
+
+    @property
     def n_fit(self) -> int:
         """How many examples are left for fitting."""
         return self.n - len(self._held)

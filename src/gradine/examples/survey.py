@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.engine import choose_block_size, reduce_blocks
+from gradine.engine import Bookmark, Engine, choose_block_size, reduce_blocks
 from gradine.examples.source import Examples
 
 __all__ = ["Survey", "survey"]
@@ -73,12 +73,15 @@ def survey(
     block_size: int | None = None,
     *,
     may_decide: Callable[[int, int], NDArray[np.intp]] | None = None,
+    engine: Engine | None = None,
+    bookmark: Callable[[type[Any]], Bookmark] | None = None,
     on_block: Callable[[int, object], None] | None = None,
 ) -> Survey:
     """Look at every example once; a NaN or infinite value raises ``ValueError`` saying where.
 
     ``may_decide(start, stop)`` gives the rows of a block whose outputs count for ``y_mean`` and
     ``bias_z``: decisions about the layer are not for held-out labels. All of them by default.
+    ``engine`` runs the pass, which ``bookmark`` (by the type of its sums) keeps as it goes on.
 
     >>> from gradine.examples.source import ArrayExamples
     >>> X = np.random.default_rng(0).standard_normal((500, 4, 3))
@@ -88,9 +91,11 @@ def survey(
     size = choose_block_size(examples) if block_size is None else block_size
     sums = reduce_blocks(
         examples,
-        lambda X, Y, start: _block_sums(X, Y, start, may_decide),
+        _Looking(may_decide),
         _Sums.merge,
         block_size=size,
+        engine=engine,
+        bookmark=None if bookmark is None else bookmark(_Sums),
         on_block=on_block,
     )
     n, k = examples.n, examples.seq_len
@@ -144,6 +149,16 @@ class _Sums:
             mine, theirs = getattr(self, item.name), getattr(other, item.name)
             merged[item.name] = mine & theirs if mine.dtype == bool else mine + theirs
         return _Sums(**merged)
+
+
+@dataclass(frozen=True, eq=False)
+class _Looking:
+    """What is done with every block."""
+
+    may_decide: Callable[[int, int], NDArray[np.intp]] | None
+
+    def __call__(self, X: Array, Y: Array, start: int) -> _Sums:
+        return _block_sums(X, Y, start, self.may_decide)
 
 
 def _block_sums(

@@ -18,11 +18,13 @@ The slabs with the smallest sigma are kept, as many as the body needs.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.engine import time_is_up
 from gradine.examples import FittingData
 from gradine.sculpt.body import affine_hull, count_heads, first_of_each, slab_normals
 from gradine.sculpt.config import SculptConfig
@@ -31,7 +33,7 @@ from gradine.solvers.convex import elastic_slack
 from gradine.solvers.simplex import affine_regression, simplex_regression
 from gradine.status import NotLearned, Status
 
-__all__ = ["Slabs", "certified_slabs", "sculpt"]
+__all__ = ["Screening", "Slabs", "certified_slabs", "sculpt"]
 
 Array = NDArray[np.float64]
 
@@ -47,6 +49,10 @@ class Slabs(NamedTuple):
     rows: int
     screened: int
     informative: int
+
+    @property
+    def kept(self) -> int:
+        return len(self.sigma)
 
     def tightest(self, count: int) -> Slabs:
         """The ``count`` slabs of smallest sigma, each normal once: short tokens repeat."""
@@ -72,10 +78,8 @@ def sculpt(
         detail = f"{k} tokens of {data.dim} coordinates against {outputs} output coordinates"
         raise NotLearned(Status.TOO_MANY_TOKENS, detail)
     wanted = int(config.slabs_per_unknown * unknowns)
-    slabs = data.reduce(
-        lambda X, Y: certified_slabs(X, Y, sum_of_projections, data.dim, wanted, config),
-        lambda a, b: a.merge(b, wanted),
-    )
+    screen = Screening(sum_of_projections, data.dim, wanted, config)
+    slabs = _screen(data, screen)
     _check_enough(slabs, unknowns, config, data.examples.n)
     A, b = slab_normals(slabs.queries, slabs.differences), slabs.offsets
     # A few residuals are small by luck; slabs of such weight would hide all others.
@@ -95,9 +99,42 @@ def sculpt(
         slabs=int(np.sum(kept)),
         informative=slabs.informative / max(slabs.screened, 1),
         dropped=int(np.sum(~kept)),
-        examples=data.split.n_fit,
+        examples=slabs.rows // k,
         seconds=time.perf_counter() - began,
     )
+
+
+def _screen(data: FittingData, screen: Screening) -> Slabs:
+    """The tightest slabs of all examples, or of as many as make the body smaller."""
+    config, until, slabs = screen.config, data.share_of_time(), None
+    for leg in data.legs(config.first_leg):
+        found = leg.reduce(screen, screen.merged, Slabs, until=until)
+        before, slabs = slabs, found if slabs is None else screen.merged(slabs, found)
+        if time_is_up(until):
+            break
+        # Until there are as many as wanted, more examples give more slabs, not tighter ones.
+        if before is not None and before.kept == screen.wanted:
+            tighter = float(np.median(slabs.sigma) / np.median(before.sigma))
+            if tighter > 1.0 - config.shrinking:
+                break
+    assert slabs is not None
+    return slabs
+
+
+@dataclass(frozen=True, eq=False)
+class Screening:
+    """What is done with every block: its tightest slabs, and the tightest of all."""
+
+    W: Array  #: an estimate of sum_i W_i
+    dim: int
+    wanted: int
+    config: SculptConfig
+
+    def __call__(self, X: Array, Y: Array) -> Slabs:
+        return certified_slabs(X, Y, self.W, self.dim, self.wanted, self.config)
+
+    def merged(self, a: Slabs, b: Slabs) -> Slabs:
+        return a.merge(b, self.wanted)
 
 
 def certified_slabs(

@@ -32,6 +32,11 @@ class SculptConfig:
     #: Phases 2 and 4. Slabs kept, for each unknown of an attention matrix: the tightest.
     #: Paper: every row whose residual is below a threshold 1/poly(kd).
     slabs_per_unknown: float = 8.0
+    #: Phases 2 and 4. Blocks of examples after which it is first asked whether more of them make
+    #: the body smaller, and then after each doubling; fewer are all looked at. Paper: all are.
+    first_leg: int = 64
+    #: Phases 2 and 4. They do, if twice as many make the median slab tighter by this share.
+    shrinking: float = 0.01
     #: Phase 2. Fewest slabs for each unknown with which carving goes on.
     least_slabs_per_unknown: float = 1.5
     #: Phase 2. Attention is sharp if fewer than this share of the rows that fit best look at two

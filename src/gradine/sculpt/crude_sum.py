@@ -19,7 +19,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.examples import FittingData
+from gradine.examples import FittingData, add_each
 from gradine.sculpt.config import SculptConfig
 from gradine.sculpt.results import CrudeSum
 from gradine.status import NotLearned, Status
@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 def crude_sum(data: FittingData, config: SculptConfig) -> CrudeSum:
     """Estimate W = sum_i W_i, in one pass over the examples."""
     began = time.perf_counter()
-    sums = data.reduce(_correlations, lambda a, b: [x + y for x, y in zip(a, b, strict=True)])
+    sums = data.reduce(_correlations, add_each, list, until=data.share_of_time())
     n, all_tokens, own_token, outputs, energy = sums
     k, d = data.seq_len, data.dim
     paper = all_tokens / (n * k)

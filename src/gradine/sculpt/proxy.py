@@ -11,6 +11,7 @@ Least squares over such rows refines the estimate of W by orders of magnitude.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,11 @@ class MarginRows(NamedTuple):
     tokens: Array  #: (rows, D) the token that is looked at
     outputs: Array  #: (rows, d_out)
     margins: Array  #: (rows,)
+    examples: int  #: that were looked at
+
+    @property
+    def kept(self) -> int:
+        return len(self.margins)
 
     def widest(self, count: int) -> MarginRows:
         """The ``count`` rows of largest margin, each token once (up to sign: F is odd).
@@ -44,11 +50,25 @@ class MarginRows(NamedTuple):
         """
         order = np.argsort(-self.margins, kind="stable")
         order = order[first_of_each(self.tokens[order])[:count]]
-        return MarginRows(*(array[order] for array in self))
+        return MarginRows(*(array[order] for array in self[:3]), self.examples)
 
     def merge(self, other: MarginRows, count: int) -> MarginRows:
-        pairs = zip(self, other, strict=True)
-        return MarginRows(*(np.concatenate(pair) for pair in pairs)).widest(count)
+        joined = [np.concatenate(pair) for pair in zip(self[:3], other[:3], strict=True)]
+        return MarginRows(*joined, self.examples + other.examples).widest(count)
+
+
+@dataclass(frozen=True, eq=False)
+class _Choosing:
+    """What is done with every block: its rows of largest margin, and those of all."""
+
+    theta: Array
+    count: int
+
+    def __call__(self, X: Array, Y: Array) -> MarginRows:
+        return large_margin_rows(X, Y, self.theta, self.count)
+
+    def merged(self, a: MarginRows, b: MarginRows) -> MarginRows:
+        return a.merge(b, self.count)
 
 
 def large_margin_rows(X: Array, Y: Array, theta: Array, count: int) -> MarginRows:
@@ -61,7 +81,7 @@ def large_margin_rows(X: Array, Y: Array, theta: Array, count: int) -> MarginRow
     best = np.sort(np.argpartition(-margins, count - 1)[:count])
     example, row = np.unravel_index(best, (n, k))
     looked_at = X[example, logits[example, row].argmax(axis=-1)]
-    return MarginRows(looked_at, Y[example, row], margins[best])
+    return MarginRows(looked_at, Y[example, row], margins[best], n)
 
 
 def proxy_and_refine(data: FittingData, body: Body, config: SculptConfig) -> Proxy:
@@ -70,9 +90,9 @@ def proxy_and_refine(data: FittingData, body: Body, config: SculptConfig) -> Pro
     carved = body.with_slack(config.proxy_slack * body.slack)
     theta = minimum_norm_point(carved.A, carved.b, carved.width).reshape(data.width, data.dim)
     count = int(config.margin_rows_per_unknown * data.width)
-    rows = data.reduce(
-        lambda X, Y: large_margin_rows(X, Y, theta, count), lambda a, b: a.merge(b, count)
-    ).widest(count)
+    choose = _Choosing(theta, count)
+    rows = data.reduce(choose, choose.merged, MarginRows, until=data.share_of_time())
+    rows = rows.widest(count)
     keep = min(int(config.trimmed_rows_per_unknown * data.width), (len(rows.margins) + 1) // 2)
     fit = trimmed_least_squares(
         rows.tokens, rows.outputs, keep, least_coverage=config.least_coverage
@@ -85,7 +105,7 @@ def proxy_and_refine(data: FittingData, body: Body, config: SculptConfig) -> Pro
         margins=rows.margins,
         rows=len(fit.kept),
         residual=fit.residual,
-        examples=data.split.n_fit,
+        examples=rows.examples,
         seconds=time.perf_counter() - began,
     )
 
