@@ -19,6 +19,7 @@ ORDER = [
     "checks",
     "files",
     "lines",
+    "memory",
     "records",
     "progress",
     "kernels",
