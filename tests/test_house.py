@@ -32,6 +32,7 @@ ORDER = [
     "checkpoint",
     "torch_layer",
     "layer",
+    "named",
     "inputs",
     "hard",
     "engine",

@@ -2,6 +2,7 @@
 
 from gradine.examples.errors import BadBlock, BlockError
 from gradine.examples.fitting import FittingData, append_constant
+from gradine.examples.generated import GeneratedExamples
 from gradine.examples.opening import open_examples
 from gradine.examples.source import ArrayExamples, Examples, FolderExamples, NpzExamples
 from gradine.examples.split import MOST_CERTIFY, Split, held_out_sizes, make_split, take
@@ -15,6 +16,7 @@ __all__ = [
     "Examples",
     "FittingData",
     "FolderExamples",
+    "GeneratedExamples",
     "NpzExamples",
     "Split",
     "Survey",
