@@ -28,6 +28,7 @@ from gradine.examples import (
     Split,
     Survey,
     survey,
+    without_bad_blocks,
 )
 from gradine.fit import Fit, LearnConfig
 from gradine.layer import AttentionLayer
@@ -99,15 +100,7 @@ def learn_examples(
     config = config or LearnConfig()
     listener = listener or Listener()
     wanted = check_request(examples, heads, method, seed, config)
-    listener.phase_started("survey", examples.n)
-    split = config.split(examples.n, seed)
-    seen = survey(
-        examples,
-        config.block_size,
-        may_decide=split.fit_rows,
-        on_block=lambda count, _: listener.examples_seen(count),
-    )
-    listener.phase_ended("survey", {"inputs": seen.kind, "examples": seen.n}, False)
+    examples, split, seen = _surveyed(examples, seed, config, listener)
     data = fitting_data(examples, split, seen, config, listener)
     check_size(data, seen)
     objections = {
@@ -150,6 +143,37 @@ def learn_examples(
         config=config,
         survey=seen,
     )
+
+
+def _surveyed(
+    examples: Examples, seed: int, config: LearnConfig, listener: Listener
+) -> tuple[Examples, Split, Survey]:
+    """What is learned from, without bad blocks if these are to be left out; and how it looks."""
+    passes = 2 if config.bad_blocks == "skip" else 1
+    listener.phase_started("survey", passes * examples.n)
+    first = 0
+    if config.bad_blocks == "skip":
+        first = examples.n
+        examples = without_bad_blocks(
+            examples, _block_size(examples, config), lambda count, _: listener.examples_seen(count)
+        )
+    # Only now: what is left out is neither fitted nor held out, in this pass and in all later ones.
+    split = config.split(examples.n, seed)
+    seen = survey(
+        examples,
+        _block_size(examples, config),
+        may_decide=split.fit_rows,
+        on_block=lambda count, _: listener.examples_seen(first + count),
+    )
+    figures = {"inputs": seen.kind, "examples": seen.n}
+    if seen.left_out:
+        figures |= {"skipped_blocks": len(seen.left_out), "skipped_examples": seen.skipped}
+    listener.phase_ended("survey", figures, False)
+    return examples, split, seen
+
+
+def _block_size(examples: Examples, config: LearnConfig) -> int:
+    return config.block_size or examples.block_size(config.memory)
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,8 +247,9 @@ def fitting_data(
         split,
         constant=seen.constant_column or wants_constant,
         appended=wants_constant and not seen.constant_column,
-        block_size=config.block_size,
+        block_size=_block_size(examples, config),
         on_block=listener.examples_seen,
+        memory=config.memory,
     )
 
 
@@ -237,6 +262,7 @@ def _run_key(seen: Survey, heads: int | None, method: str, seed: int, config: Le
     from gradine import __version__
 
     config = replace(config, exact=replace(config.exact, curve_points=0))  # no part of the answer
-    settings = [heads, method, seed, asdict(config), __version__, seen.n, seen.seq_len]
+    left_out = [[block.start, block.stop] for block in seen.left_out]
+    settings = [heads, method, seed, asdict(config), __version__, seen.n, seen.seq_len, left_out]
     moments = [seen.x_mean, seen.x_variance, seen.x_fourth, seen.y_mean, seen.y_second]
     return fingerprint(settings, *moments)

@@ -79,8 +79,7 @@ class Counting(ArrayExamples):
 def test_take_gathers_in_small_blocks(indices, size):
     X = np.arange(600.0).reshape(100, 3, 2)
     examples = Counting(X, -X[..., :1])
-    examples.block_size = lambda: size
-    taken_X, taken_Y = take(examples, sorted(indices))
+    taken_X, taken_Y = take(examples, sorted(indices), size)
     np.testing.assert_array_equal(taken_X, X[sorted(indices)])
     np.testing.assert_array_equal(taken_Y, -X[sorted(indices)][..., :1])
     assert examples.longest <= size

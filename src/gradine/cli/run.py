@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -83,7 +84,7 @@ def read_shown(path: Path | None, words: str | None) -> Shown | None:
 class Request:
     """What is to be learned, how, and where it goes."""
 
-    data: Path
+    data: str | os.PathLike[str] | Examples  #: where the examples are, or they themselves
     out: Path
     heads: int | Literal["auto"] = "auto"
     method: Method = "auto"
@@ -98,6 +99,20 @@ class Request:
     confidence: float = 0.99
     rank: int | None = None
     attention: str = "softmax"
+    memory: int | None = None
+    skip_bad_blocks: bool = False
+
+    def examples(self) -> Examples:
+        if isinstance(self.data, Examples):
+            return self.data
+        return open_examples(self.data, memory=self.memory)
+
+    @property
+    def data_name(self) -> str:
+        """What result.json calls the examples: no more of a path than its end."""
+        if isinstance(self.data, Examples):
+            return self.data.name
+        return os.fspath(self.data).rstrip("/").rpartition("/")[2]
 
     def config(self) -> LearnConfig:
         if not 0.0 < self.confidence < 1.0:
@@ -119,6 +134,8 @@ class Request:
             ),
             constant=self.constant,
             confidence=self.confidence,
+            memory=self.memory,
+            bad_blocks="skip" if self.skip_bad_blocks else "stop",
         )
 
 
@@ -136,16 +153,24 @@ class Outcome:
 def run(request: Request) -> Outcome:
     """Learn, and leave a run folder behind; `ValueError` and `OSError` for what cannot be done."""
     config = request.config()
-    examples = open_examples(request.data)
+    examples = request.examples()
     _check_truth(request.truth, examples, request.attention)
-    first = examples.block(0, 1)[0][0]
     if request.shown is not None:
-        request.shown.check(first.shape[1])
+        request.shown.check(examples.dim)
     check_free(request.out, request.resume, request.overwrite)
     with output_folder(request.out) as folder:
         fit = _learn(request, config, examples)
-        shown = (request.shown or Shown(first)) if request.report else None
-        return finish(folder, fit, {"data": request.data.name}, request.truth, shown)
+        shown = (request.shown or _first_example(examples, fit)) if request.report else None
+        return finish(folder, fit, {"data": request.data_name}, request.truth, shown)
+
+
+def _first_example(examples: Examples, fit: Fit) -> Shown:
+    """The first one that is in no bad block."""
+    index = 0
+    for block in fit.survey.left_out:
+        if block.start == index:
+            index = block.stop
+    return Shown(examples.block(index, index + 1)[0][0])
 
 
 def finish(
@@ -180,11 +205,10 @@ def _check_truth(truth: AttentionLayer | None, examples: Examples, attention: st
     if truth is None:
         return
     check_attention(truth, attention)
-    X, Y = examples.block(0, 1)
-    if truth.dim not in (X.shape[2], X.shape[2] - 1) or truth.out_dim != Y.shape[2]:
+    if truth.dim not in (examples.dim, examples.dim - 1) or truth.out_dim != examples.out_dim:
         raise ValueError(
-            f"truth has dim {truth.dim} and out_dim {truth.out_dim}; expected {X.shape[2]} "
-            f"and {Y.shape[2]} as {examples.name} has"
+            f"truth has dim {truth.dim} and out_dim {truth.out_dim}; expected {examples.dim} "
+            f"and {examples.out_dim} as {examples.name} has"
         )
 
 
@@ -240,6 +264,12 @@ def print_outcome(outcome: Outcome, as_json: bool) -> None:
         print_json(outcome.result | {"out": str(outcome.out)})
         return
     fit = outcome.fit
+    if fit.survey.left_out:
+        blocks = len(fit.survey.left_out)
+        print(
+            f"left out {blocks} bad block{'s' if blocks > 1 else ''} of {fit.survey.skipped} "
+            f"examples in all; first: {fit.survey.left_out[0]}"
+        )
     if fit.certificate is not None:
         print(f"learned {what_in_words(fit)} {_cost_in_words(fit)} in {fit.seconds:.1f} s")
         if fit.detail:

@@ -42,6 +42,7 @@ class FittingData:
     on_block: Callable[[int], None] | None = None
     basis: Array | None = None  #: (D, D)
     unit: float = 1.0
+    memory: int | None = None  #: bytes allowed in all; None: see `gradine.memory`
 
     @property
     def width(self) -> int:
@@ -99,9 +100,9 @@ class FittingData:
         """``count`` of the examples that may be fitted, drawn at random."""
         count = min(count, self.split.n_fit)
         chosen = np.random.default_rng(seed).choice(self.split.n_fit, count, replace=False)
-        X, Y = take(self.examples, self.split.fitted(np.sort(chosen)))
+        X, Y = take(self.examples, self.split.fitted(np.sort(chosen)), self.block_size)
         return self.tokens(X), self.outputs(Y)
 
     def validation(self) -> tuple[Array, Array]:
-        X, Y = take(self.examples, self.split.validation)
+        X, Y = take(self.examples, self.split.validation, self.block_size)
         return self.tokens(X), self.outputs(Y)

@@ -6,12 +6,16 @@ import os
 from pathlib import Path
 
 from gradine.examples.source import Examples, FolderExamples, NpzExamples
+from gradine.examples.zarr_store import ZarrExamples, is_zarr
 
 __all__ = ["open_examples"]
 
 
-def open_examples(path: str | os.PathLike[str]) -> Examples:
-    """Open an .npz file, or a folder with X.npy and Y.npy.
+def open_examples(path: str | os.PathLike[str], memory: int | None = None) -> Examples:
+    """Open what is there: an .npz file, a folder with X.npy and Y.npy, or a zarr store.
+
+    A store is a folder, a zip file, or an fsspec address such as ``s3://bucket/data.zarr``.
+    ``memory`` is what the run may take in bytes; a store with larger chunks is refused.
 
     >>> import tempfile
     >>> import numpy as np
@@ -22,4 +26,6 @@ def open_examples(path: str | os.PathLike[str]) -> Examples:
     >>> X.shape, Y.shape
     ((4, 3, 2), (4, 3, 1))
     """
+    if (isinstance(path, str) and "://" in path) or is_zarr(Path(path)):
+        return ZarrExamples(path, memory=memory)
     return FolderExamples(path) if Path(path).is_dir() else NpzExamples(path)

@@ -108,7 +108,9 @@ class ArrayExamples(StoredExamples):
     """
 
     def __init__(self, X: Any, Y: Any) -> None:
-        super().__init__("arrays", _in_memory("X", X), _in_memory("Y", Y))
+        held = _in_memory("X", X), _in_memory("Y", Y)
+        super().__init__("arrays", *held)
+        self.arrays = held[0].array, held[1].array  #: X and Y as numpy arrays of their own types
         self.like = X if is_torch_array(X) else None
 
 

@@ -103,7 +103,9 @@ def held_out_sizes(
     return min(validation, most), min(certify, most)
 
 
-def take(examples: Examples, indices: Sequence[int] | Indices) -> tuple[Array, Array]:
+def take(
+    examples: Examples, indices: Sequence[int] | Indices, block_size: int | None = None
+) -> tuple[Array, Array]:
     """The examples at sorted ``indices``: X (len, k, d) and Y (len, k, d_out).
 
     Memory beyond the answer itself is one block, however far apart the indices are, and pieces
@@ -118,7 +120,7 @@ def take(examples: Examples, indices: Sequence[int] | Indices) -> tuple[Array, A
         )
     X = np.empty((len(wanted), examples.seq_len, examples.dim))
     Y = np.empty((len(wanted), examples.seq_len, examples.out_dim))
-    size = examples.block_size()
+    size = examples.block_size() if block_size is None else block_size
     done = 0
     while done < len(wanted):
         start = int(wanted[done])

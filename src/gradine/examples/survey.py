@@ -40,6 +40,11 @@ class Survey:
     left_out: tuple[BadBlock, ...] = ()  #: bad blocks, which are counted nowhere else
 
     @property
+    def skipped(self) -> int:
+        """Examples in the blocks that were left out."""
+        return sum(block.stop - block.start for block in self.left_out)
+
+    @property
     def kind(self) -> Literal["boolean", "gaussian", "other"]:
         """The input distribution these examples are consistent with."""
         if not self._looks_independent():
