@@ -86,11 +86,15 @@ class _Chunked:
             self._array, self.shape = found, tuple(found.shape)
             _check_codecs(found.metadata.to_dict())
             check_numeric(np.dtype(found.dtype))
+            if any(length < 1 for length in (*found.chunks, *(found.shards or ()))):
+                raise ValueError(f"has chunks {found.chunks}; expected no empty ones")
         except Exception as error:  # metadata may be anything, and fail anywhere
             raise ValueError(f"{address}: {label} {_line(error)}") from error
         self._label = label
         self.rows = int(found.chunks[0]) if len(self.shape) == 3 else 1
-        size = self.rows * math.prod(self.shape[1:]) * np.dtype(found.dtype).itemsize
+        # Chunks may say that they are longer than the array, and are unpacked all the same.
+        numbers = max(self.rows * math.prod(self.shape[1:]), math.prod(found.chunks))
+        size = numbers * np.dtype(found.dtype).itemsize
         if size > chunk_bytes(memory):
             raise ValueError(
                 f"{address}: {label} has chunks of {self.rows} examples, {in_words(size)}; "
