@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from gradine.attention_functions import attention_function
+from gradine.checks import whole_number
 from gradine.exact.heads import unknowns
 from gradine.examples import MOST_CERTIFY, Examples, FittingData, Survey
 from gradine.fit import LearnConfig
@@ -22,6 +23,8 @@ __all__ = [
 ]
 
 LARGEST_OUTPUT = 1e10  # beyond, the polish mixes numbers of too different sizes
+
+BAD_BLOCKS = ("stop", "skip")
 
 #: The learners that a method tries in turn.
 LEARNERS: dict[str, tuple[str, ...]] = {
@@ -43,6 +46,11 @@ def check_request(
     for name in ("validation_examples", "certify_examples"):
         if getattr(config, name) < 1:
             raise ValueError(f"{name} is {getattr(config, name)}; expected at least 1")
+    if config.memory is not None:
+        whole_number("memory", config.memory, 1)
+    if config.bad_blocks not in BAD_BLOCKS:
+        expected = " or ".join(map(repr, BAD_BLOCKS))
+        raise ValueError(f"bad_blocks is {config.bad_blocks!r}; expected {expected}")
     if seed < 0:
         raise ValueError(f"seed is {seed}; expected a whole number from 0")
     if heads == "auto":

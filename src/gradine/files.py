@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,7 +13,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["OutputError", "atomic_write", "write_bytes", "write_json", "write_text"]
+__all__ = [
+    "OutputError",
+    "atomic_folder",
+    "atomic_write",
+    "write_bytes",
+    "write_json",
+    "write_text",
+]
 
 
 class OutputError(OSError):
@@ -52,6 +60,35 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+@contextmanager
+def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary folder beside ``path``, a new one; move it there once the body succeeded.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with atomic_folder(Path(folder, "data")) as temporary:
+    ...         write_text(temporary / "note.txt", "carved")
+    ...     print(*os.listdir(folder), *os.listdir(Path(folder, "data")))
+    data note.txt
+    """
+    target = Path(path)
+    if target.exists():
+        raise OutputError(f"cannot write {target}: it exists already")
+    temporary = target.with_name(f".{target.stem}.{secrets.token_hex(6)}{target.suffix}")
+    try:
+        temporary.mkdir()
+        yield temporary
+        os.rename(temporary, target)
+    except OutputError:
+        raise
+    except OSError as error:
+        if error.filename is not None and not str(error.filename).startswith(str(temporary)):
+            raise  # about another file
+        raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _flush_to_disk(path: Path) -> None:

@@ -50,13 +50,19 @@ class LearnConfig:
     share: float = 0.05
     polished_tolerance: float = 1e-3
     theorem_tolerance: float = 0.5  # what phase 6 alone is held to, when nothing is polished
-    #: Examples in a block; None: as many as fit a fixed piece of memory.
+    #: Bytes of memory that blocks and what a learner keeps may take; None: blocks as for 2 GiB, and
+    #: the learner's share is one of the memory of the machine.
+    memory: int | None = None
+    #: Examples in a block; None: as many as the memory allows.
     block_size: int | None = None
     #: Examples that are looked at, the first ones; None: all.
     examples_budget: int | None = None
     #: Seconds after which the phases of the theorem go on with the examples they have seen; None:
     #: no limit. What is learned then depends on how fast the machine is.
     time_budget: float | None = None
+    #: What a block that cannot be read, or is not finite, does: "stop" the run, or be left out
+    #: ("skip") and counted.
+    bad_blocks: str = "stop"
 
     @property
     def least_certify(self) -> int:
@@ -167,6 +173,8 @@ class Fit:
             "examples_used": self.examples_used,
             "method": self.method,
             "seed": self.seed,
+            "skipped_blocks": len(self.survey.left_out),
+            "skipped_examples": self.survey.skipped,
             "inputs": self.survey.kind,
             "constant": None if self.candidate is None else self.candidate.constant,
             "phases": {name: figures_of(result) for name, result in self.phases.items()},

@@ -117,6 +117,11 @@ class AttentionLayer:
             f"out_dim={self.out_dim}, constant={self.constant}{named})"
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The attention function goes by its name: functions in it need not have one of their own.
+        parts = (self.theta, self.w, self.constant, self.factors, self.function.name)
+        return type(self), parts
+
     @property
     def n_heads(self) -> int:
         """m, the number of heads."""

@@ -33,6 +33,7 @@ from gradine.examples import (
     Survey,
     survey,
     take,
+    without_bad_blocks,
 )
 from gradine.fit import Fit, LearnConfig
 from gradine.layer import AttentionLayer
@@ -113,20 +114,8 @@ def learn_examples(
     if config.examples_budget is not None:
         examples = FirstExamples(examples, config.examples_budget)
     wanted = check_request(examples, heads, method, seed, config)
-    listener.phase_started("survey", examples.n)
-    split = config.split(examples.n, seed)
     bookmarks = None if records is None else Bookmarks(Path(records) / BOOKMARKS, resume)
-    if bookmarks is not None:
-        bookmarks.begin("00_survey", _survey_key(examples, split, config))
-    seen = survey(
-        examples,
-        config.block_size,
-        may_decide=split.fit_rows,
-        engine=engine,
-        bookmark=None if bookmarks is None else bookmarks.next,
-        on_block=lambda count, _: listener.examples_seen(count),
-    )
-    listener.phase_ended("survey", {"inputs": seen.kind, "examples": seen.n}, False)
+    examples, split, seen = _surveyed(examples, seed, config, listener, engine, bookmarks)
     data = fitting_data(examples, split, seen, config, listener)
     data = replace(data, engine=engine, bookmarks=bookmarks, deadline=deadline)
     check_size(data, seen)
@@ -172,6 +161,49 @@ def learn_examples(
         config=config,
         survey=seen,
     )
+
+
+def _surveyed(
+    examples: Examples,
+    seed: int,
+    config: LearnConfig,
+    listener: Listener,
+    engine: Engine | None,
+    bookmarks: Bookmarks | None,
+) -> tuple[Examples, Split, Survey]:
+    """What is learned from, without bad blocks if these are to be left out; and how it looks."""
+    passes = 2 if config.bad_blocks == "skip" else 1
+    listener.phase_started("survey", passes * examples.n)
+    first = 0
+    if config.bad_blocks == "skip":
+        first = examples.n
+        examples = without_bad_blocks(
+            examples,
+            _block_size(examples, config),
+            engine,
+            lambda count, _: listener.examples_seen(count),
+        )
+    # Only now: what is left out is neither fitted nor held out, in this pass and in all later ones.
+    split = config.split(examples.n, seed)
+    if bookmarks is not None:
+        bookmarks.begin("00_survey", _survey_key(examples, split, config))
+    seen = survey(
+        examples,
+        _block_size(examples, config),
+        may_decide=split.fit_rows,
+        engine=engine,
+        bookmark=None if bookmarks is None else bookmarks.next,
+        on_block=lambda count, _: listener.examples_seen(first + count),
+    )
+    figures = {"inputs": seen.kind, "examples": seen.n}
+    if seen.left_out:
+        figures |= {"skipped_blocks": len(seen.left_out), "skipped_examples": seen.skipped}
+    listener.phase_ended("survey", figures, False)
+    return examples, split, seen
+
+
+def _block_size(examples: Examples, config: LearnConfig) -> int:
+    return config.block_size or examples.block_size(config.memory)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,8 +277,9 @@ def fitting_data(
         split,
         constant=seen.constant_column or wants_constant,
         appended=wants_constant and not seen.constant_column,
-        block_size=config.block_size,
+        block_size=_block_size(examples, config),
         on_block=partial(_tell, listener),
+        memory=config.memory,
     )
 
 
@@ -275,7 +308,8 @@ def _survey_key(examples: Examples, split: Split, config: LearnConfig) -> str:
     shape = [examples.n, examples.seq_len, examples.dim, examples.out_dim]
     rows = np.unique(np.linspace(0, examples.n - 1, LOOKED_AT).astype(np.intp))
     arrays = take(examples, rows)
-    return fingerprint([shape, split.seed, config.block_size, __version__], split.held, *arrays)
+    size = _block_size(examples, config)
+    return fingerprint([shape, split.seed, size, __version__], split.held, *arrays)
 
 
 def _run_key(seen: Survey, heads: int | None, method: str, seed: int, config: LearnConfig) -> str:
@@ -284,6 +318,7 @@ def _run_key(seen: Survey, heads: int | None, method: str, seed: int, config: Le
 
     # No part of the answer, and a run that is resumed may take another while.
     config = replace(config, exact=replace(config.exact, curve_points=0), time_budget=None)
-    settings = [heads, method, seed, asdict(config), __version__, seen.n, seen.seq_len]
+    left_out = [[block.start, block.stop] for block in seen.left_out]
+    settings = [heads, method, seed, asdict(config), __version__, seen.n, seen.seq_len, left_out]
     moments = [seen.x_mean, seen.x_variance, seen.x_fourth, seen.y_mean, seen.y_second]
     return fingerprint(settings, *moments)

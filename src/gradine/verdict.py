@@ -55,7 +55,7 @@ def judge(ended: Ended, data: FittingData, config: LearnConfig) -> Verdict:
     if ended.layer is None:
         assert ended.ending is not None
         return Verdict(ended.ending.status, ended.ending.detail)
-    X, Y = take(data.examples, data.split.certify)
+    X, Y = take(data.examples, data.split.certify, data.block_size)
     predicted, floor = ended.layer(data.tokens(X)), _floor(data)
     errors = relative_errors(predicted, Y, floor)
     certificate = certify(errors, config.confidence, _bars(ended.identified), floor)

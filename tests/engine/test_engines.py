@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gradine.engine import (
-    BlockError,
+    FailedBlockError,
     LostSchedulerError,
     LostWorkerError,
     Pool,
@@ -98,7 +98,7 @@ def test_a_block_that_fails_once_is_run_again(engine, numbered, tmp_path):
 
 
 def test_a_block_that_fails_twice_is_named(engine, numbered):
-    with pytest.raises(BlockError, match=r"examples 20:30 failed 2 times: example 20 is bad"):
+    with pytest.raises(FailedBlockError, match=r"examples 20:30 failed 2 times: example 20 is bad"):
         reduce_blocks(numbered(60), Fails(20, "other"), add, block_size=10, engine=engine)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradine.engine import choose_block_size, reduce_blocks
+from gradine.engine import reduce_blocks
 from gradine.examples import ArrayExamples
 
 
@@ -58,16 +58,3 @@ def test_errors_of_a_kernel_stop_the_pass():
 def test_block_size_must_be_positive():
     with pytest.raises(ValueError, match="block_size is 0"):
         reduce_blocks(numbered(3), lambda *_: 0, lambda a, b: a, block_size=0)
-
-
-def test_chosen_blocks_fit_the_memory():
-    examples = numbered(1000, seq_len=5, dim=10)
-    per_example = 8 * 5 * 20
-    size = choose_block_size(examples, memory_bytes=200_000)
-    assert 1 < size < 1000
-    assert size * per_example < 200_000
-    assert choose_block_size(examples, memory_bytes=400_000) in (2 * size, 2 * size + 1)
-    assert choose_block_size(examples, memory_bytes=1) == 1
-    assert choose_block_size(examples) == 1000
-    with pytest.raises(ValueError, match="memory_bytes is 0"):
-        choose_block_size(examples, memory_bytes=0)

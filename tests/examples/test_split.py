@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradine.examples import ArrayExamples, Split, held_out_sizes, make_split, split, take
+from gradine.examples import ArrayExamples, Split, held_out_sizes, make_split, take
 
 
 @given(
@@ -79,12 +79,20 @@ class Counting(ArrayExamples):
 def test_take_gathers_in_small_blocks(indices, size):
     X = np.arange(600.0).reshape(100, 3, 2)
     examples = Counting(X, -X[..., :1])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(split, "choose_block_size", lambda examples: size)
-        taken_X, taken_Y = take(examples, sorted(indices))
+    taken_X, taken_Y = take(examples, sorted(indices), size)
     np.testing.assert_array_equal(taken_X, X[sorted(indices)])
     np.testing.assert_array_equal(taken_Y, -X[sorted(indices)][..., :1])
     assert examples.longest <= size
+
+
+def test_take_leaves_out_pieces_without_a_wanted_example():
+    X = np.arange(60_000.0).reshape(10_000, 3, 2)
+    examples = Counting(X, X)
+    examples.piece = 8
+    np.testing.assert_array_equal(
+        take(examples, [3, 9, 5000, 5007, 9999])[0][:, 0, 0], [18, 54, 30000, 30042, 59994]
+    )
+    assert examples.longest == 8
 
 
 @pytest.mark.parametrize("indices", [[3, 1], [-1, 2], [5, 100], [[1, 2]]])

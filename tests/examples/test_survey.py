@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradine.examples import ArrayExamples, survey
+from gradine.examples import ArrayExamples, BlockError, survey
 from gradine.inputs import plant, sample_inputs
 
 
@@ -78,11 +78,12 @@ def test_bias_shows():
 def test_the_first_bad_example_is_named(bad):
     X, Y = sample_inputs(50, 3, 4), np.zeros((50, 3, 2))
     Y[17, 2, 1] = Y[40, 0, 0] = bad
-    for size in (5, 17, 50):
-        with pytest.raises(ValueError, match=r"^Y has a NaN or infinite value in example 17$"):
+    what = "has a NaN or infinite value in example"
+    for size, block in ((5, "15:20"), (17, "17:34"), (50, "0:50")):
+        with pytest.raises(BlockError, match=rf"^arrays: examples {block}: Y {what} 17$"):
             look(X, Y, size)
     X[3, 0, 0] = bad
-    with pytest.raises(ValueError, match=r"^X has a NaN or infinite value in example 3$"):
+    with pytest.raises(BlockError, match=rf"^arrays: examples 0:50: X {what} 3$"):
         look(X, Y)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +17,9 @@ from gradine.cli.options import (
     EngineOption,
     Example,
     Heads,
+    Inputs,
+    InputsOption,
+    Memory,
     Out,
     Overwrite,
     Report,
@@ -28,7 +31,9 @@ from gradine.cli.options import (
     number_of_heads,
 )
 from gradine.cli.run import Request, ending_of, print_outcome, read_shown, run
+from gradine.examples import GeneratedExamples
 from gradine.layer import AttentionLayer
+from gradine.memory import parse_size
 
 __all__ = ["learn"]
 
@@ -41,11 +46,45 @@ class Method(StrEnum):
     sculpt = "sculpt"
 
 
+@dataclass(frozen=True)
+class Generated:
+    """Examples that no file holds, as options ask for them."""
+
+    oracle: str | None
+    n: int | None
+    seq_len: int | None
+    dim: int | None
+
+    def examples(self, data: str | None, inputs: Inputs, seed: int) -> str | GeneratedExamples:
+        """What is learned from: the file that was named, or examples by seed."""
+        if self.oracle is None:
+            options = {"--examples": self.n, "--seq-len": self.seq_len, "--dim": self.dim}
+            given = [name for name, value in options.items() if value is not None]
+            if data is None:
+                raise ValueError("no examples; expected a file, a folder or a store, or --oracle")
+            if given:
+                raise ValueError(f"{given[0]} is for --oracle; {data} says it itself")
+            return data
+        if data is not None:
+            raise ValueError(f"{data} and --oracle were both given; expected one of them")
+        if self.n is None or self.seq_len is None:
+            missing = "--examples" if self.n is None else "--seq-len"
+            raise ValueError(f"{missing} is missing; --oracle needs it")
+        return GeneratedExamples(
+            self.oracle, self.n, self.seq_len, inputs.value, seed, dim=self.dim
+        )
+
+
 def learn(
-    data: Annotated[
-        Path, typer.Argument(help="An .npz file with X and Y, or a folder with X.npy and Y.npy.")
-    ],
     out: Out,
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            help="Examples: an .npz file with X and Y, a folder with X.npy and Y.npy, or a zarr "
+            "store, which may be an address such as s3://bucket/data.zarr. With --oracle: none.",
+            show_default=False,
+        ),
+    ] = None,
     heads: Heads = "auto",
     method: Annotated[Method, typer.Option("--method", help="The learner.")] = Method.auto,
     seed: Seed = 0,
@@ -96,6 +135,33 @@ def learn(
             show_default="no limit",
         ),
     ] = None,
+    memory: Memory = None,
+    skip_bad_blocks: Annotated[
+        bool,
+        typer.Option(
+            "--skip-bad-blocks",
+            help="Leave out blocks that cannot be read or are not finite, and count them.",
+        ),
+    ] = False,
+    oracle: Annotated[
+        str | None,
+        typer.Option(
+            "--oracle",
+            help="Make the examples on the way: a layer file, or module:function, labels fresh "
+            "inputs.",
+        ),
+    ] = None,
+    examples: Annotated[
+        int | None, typer.Option("--examples", help="How many of these.", show_default=False)
+    ] = None,
+    seq_len: Annotated[
+        int | None, typer.Option("--seq-len", help="Tokens of a sequence.", show_default=False)
+    ] = None,
+    inputs: InputsOption = Inputs.boolean,
+    dim: Annotated[
+        int | None,
+        typer.Option("--dim", help="Coordinates of a token.", show_default="what a layer file has"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn the heads of a layer from examples, and verify them on examples kept away.
@@ -103,9 +169,12 @@ def learn(
     The folder then holds layer.safetensors (only if it was verified), result.json and report.html.
 
     Example: `gradine learn data.npz --out run`
+
+    Instead of a file: `--oracle layer.safetensors --examples 40000 --seq-len 3`
     """
+    asked = Generated(oracle, examples, seq_len, dim)
     request = Request(
-        data=data,
+        data=asked.examples(data, inputs, seed),
         out=out,
         heads=number_of_heads(heads),
         method=method.value,
@@ -125,6 +194,8 @@ def learn(
         scheduler=scheduler,
         examples_budget=examples_budget,
         time_budget=time_budget,
+        memory=None if memory is None else parse_size(memory),
+        skip_bad_blocks=skip_bad_blocks,
     )
     try:
         outcome = run(request)

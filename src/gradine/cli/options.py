@@ -21,6 +21,7 @@ __all__ = [
     "Heads",
     "Inputs",
     "InputsOption",
+    "Memory",
     "Out",
     "Overwrite",
     "Report",
@@ -108,6 +109,14 @@ Example = Annotated[
 Words = Annotated[
     str | None,
     typer.Option("--words", help="What its tokens stand for, with blanks between them."),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        help="What blocks, and what is kept of them, may take: 2GB, 512MiB.",
+        show_default="blocks as for 2GiB",
+    ),
 ]
 Confidence = Annotated[float, typer.Option("--confidence", help="Confidence of the certificate.")]
 

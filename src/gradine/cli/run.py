@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from gradine.cli.console import BAD_INPUT, NOT_LEARNED, Ending, one_line, print_json, tell
 from gradine.cli.options import opened
 from gradine.cli.show import PhaseDisplay
-from gradine.engine import BlockError, LostSchedulerError, LostWorkerError
+from gradine.engine import FailedBlockError, LostSchedulerError, LostWorkerError
 from gradine.exact.config import ExactConfig
 from gradine.examples import Examples, open_examples
 from gradine.files import OutputError
@@ -46,7 +47,7 @@ __all__ = [
 ]
 
 #: What ends a run that can go on later: workers, a scheduler, a disk that fails or is full.
-RESUMABLE = (LostWorkerError, LostSchedulerError, BlockError, OutputError)
+RESUMABLE = (LostWorkerError, LostSchedulerError, FailedBlockError, OutputError)
 CURVE_POINTS = 6  # of the report's error against examples
 
 
@@ -88,7 +89,7 @@ def read_shown(path: Path | None, words: str | None) -> Shown | None:
 class Request:
     """What is to be learned, how, and where it goes."""
 
-    data: Path
+    data: str | os.PathLike[str] | Examples  #: where the examples are, or they themselves
     out: Path
     heads: int | Literal["auto"] = "auto"
     method: Method = "auto"
@@ -108,6 +109,20 @@ class Request:
     scheduler: str | None = None
     examples_budget: int | None = None
     time_budget: float | None = None
+    memory: int | None = None
+    skip_bad_blocks: bool = False
+
+    def examples(self) -> Examples:
+        if isinstance(self.data, Examples):
+            return self.data
+        return open_examples(self.data, memory=self.memory)
+
+    @property
+    def data_name(self) -> str:
+        """What result.json calls the examples: no more of a path than its end."""
+        if isinstance(self.data, Examples):
+            return self.data.name
+        return os.fspath(self.data).rstrip("/").rpartition("/")[2]
 
     def config(self) -> LearnConfig:
         if not 0.0 < self.confidence < 1.0:
@@ -131,6 +146,8 @@ class Request:
             confidence=self.confidence,
             examples_budget=self.examples_budget,
             time_budget=self.time_budget,
+            memory=self.memory,
+            bad_blocks="skip" if self.skip_bad_blocks else "stop",
         )
 
 
@@ -148,16 +165,24 @@ class Outcome:
 def run(request: Request) -> Outcome:
     """Learn, and leave a run folder behind; `ValueError` and `OSError` for what cannot be done."""
     config = request.config()
-    examples = open_examples(request.data)
+    examples = request.examples()
     _check_truth(request.truth, examples, request.attention)
-    first = examples.block(0, 1)[0][0]
     if request.shown is not None:
-        request.shown.check(first.shape[1])
+        request.shown.check(examples.dim)
     with output_folder(request.out) as folder:
         check_free(request.out, request.resume, request.overwrite)
         fit = _learn(request, config, examples)
-        shown = (request.shown or Shown(first)) if request.report else None
-        return finish(folder, fit, {"data": request.data.name}, request.truth, shown)
+        shown = (request.shown or _first_example(examples, fit)) if request.report else None
+        return finish(folder, fit, {"data": request.data_name}, request.truth, shown)
+
+
+def _first_example(examples: Examples, fit: Fit) -> Shown:
+    """The first one that is in no bad block."""
+    index = 0
+    for block in fit.survey.left_out:
+        if block.start == index:
+            index = block.stop
+    return Shown(examples.block(index, index + 1)[0][0])
 
 
 def finish(
@@ -192,11 +217,10 @@ def _check_truth(truth: AttentionLayer | None, examples: Examples, attention: st
     if truth is None:
         return
     check_attention(truth, attention)
-    X, Y = examples.block(0, 1)
-    if truth.dim not in (X.shape[2], X.shape[2] - 1) or truth.out_dim != Y.shape[2]:
+    if truth.dim not in (examples.dim, examples.dim - 1) or truth.out_dim != examples.out_dim:
         raise ValueError(
-            f"truth has dim {truth.dim} and out_dim {truth.out_dim}; expected {X.shape[2]} "
-            f"and {Y.shape[2]} as {examples.name} has"
+            f"truth has dim {truth.dim} and out_dim {truth.out_dim}; expected {examples.dim} "
+            f"and {examples.out_dim} as {examples.name} has"
         )
 
 
@@ -256,6 +280,12 @@ def print_outcome(outcome: Outcome, as_json: bool) -> None:
         print_json(outcome.result | {"out": str(outcome.out)})
         return
     fit = outcome.fit
+    if fit.survey.left_out:
+        blocks = len(fit.survey.left_out)
+        print(
+            f"left out {blocks} bad block{'s' if blocks > 1 else ''} of {fit.survey.skipped} "
+            f"examples in all; first: {fit.survey.left_out[0]}"
+        )
     if fit.certificate is not None:
         print(f"learned {what_in_words(fit)} {_cost_in_words(fit)} in {fit.seconds:.1f} s")
         if fit.detail:

@@ -19,7 +19,10 @@ def sample(
     examples: Annotated[int, typer.Option("--examples", help="How many sequences.")],
     seq_len: Annotated[int, typer.Option("--seq-len", help="Tokens of a sequence.")],
     out: Annotated[
-        Path, typer.Option("--out", help="An .npz file; any other name: a folder of .npy files.")
+        Path,
+        typer.Option(
+            "--out", help="An .npz file or a .zarr store; any other name: a folder of .npy files."
+        ),
     ],
     inputs: InputsOption = Inputs.boolean,
     seed: Seed = 0,

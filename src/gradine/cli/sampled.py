@@ -12,6 +12,7 @@ from typing import IO, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.examples import write_zarr
 from gradine.files import OutputError, atomic_write
 from gradine.inputs import InputKind, sample_inputs
 from gradine.layer import AttentionLayer
@@ -22,6 +23,7 @@ __all__ = ["Sampling", "write_examples"]
 Array = NDArray[np.float64]
 Label = Literal["X", "Y"]
 
+LABELS: tuple[Label, ...] = ("X", "Y")
 BLOCK_NUMBERS = 2**22  # numbers of X and Y in a block: 32 MiB
 
 
@@ -61,7 +63,15 @@ class Sampling:
 
 
 def write_examples(path: Path, sampling: Sampling) -> None:
-    """Write an .npz file, or for any other name a folder with X.npy and Y.npy."""
+    """Write an .npz file, a .zarr store, or for any other name a folder with X.npy and Y.npy.
+
+    All of them hold the same numbers.
+    """
+    if path.suffix == ".zarr":
+        _check_space(path.parent, sampling)
+        shapes = {label: sampling.shape(label) for label in LABELS}
+        write_zarr(path, shapes, {label: sampling.blocks(label) for label in LABELS})
+        return
     if path.suffix == ".npz":
         _check_space(path.parent, sampling)
         with atomic_write(path) as temporary:
@@ -81,8 +91,7 @@ def write_examples(path: Path, sampling: Sampling) -> None:
 
 def _write_npz(path: Path, sampling: Sampling) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-        labels: tuple[Label, ...] = ("X", "Y")
-        for label in labels:
+        for label in LABELS:
             # A ZipInfo carries no time of day: the same seed gives the same bytes.
             member = zipfile.ZipInfo(f"{label}.npy")
             with archive.open(member, "w", force_zip64=True) as stream:

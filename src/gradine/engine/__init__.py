@@ -5,24 +5,22 @@ from gradine.engine.choice import ENGINES, open_engine
 from gradine.engine.cluster import LostSchedulerError
 from gradine.engine.crew import LostWorkerError
 from gradine.engine.pool import Pool
-from gradine.engine.reduction import choose_block_size, free_memory, reduce_blocks
-from gradine.engine.serial import BlockError, BlockSource, Engine, run_all, time_is_up
+from gradine.engine.reduction import reduce_blocks
+from gradine.engine.serial import BlockSource, Engine, FailedBlockError, run_all, time_is_up
 from gradine.engine.threads import one_thread, usable_cores
 
 __all__ = [
     "BOOKMARKS",
     "BOOKMARK_PATTERN",
     "ENGINES",
-    "BlockError",
     "BlockSource",
     "Bookmark",
     "Bookmarks",
     "Engine",
+    "FailedBlockError",
     "LostSchedulerError",
     "LostWorkerError",
     "Pool",
-    "choose_block_size",
-    "free_memory",
     "one_thread",
     "open_engine",
     "reduce_blocks",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -10,12 +9,9 @@ from gradine.engine.bookmark import Bookmark
 from gradine.engine.serial import BlockSource, Engine, Kernel
 from gradine.engine.threads import one_thread
 
-__all__ = ["choose_block_size", "free_memory", "reduce_blocks"]
+__all__ = ["reduce_blocks"]
 
 Partial = TypeVar("Partial")
-
-BLOCK_BYTES = 64 * 2**20  # what one block and the temporaries of its kernel may occupy
-TEMPORARIES = 8  # a kernel's working memory, in multiples of the block it works on
 
 
 def reduce_blocks(
@@ -70,26 +66,3 @@ def reduce_blocks(
 
 
 _NOTHING: Any = None
-
-
-def free_memory() -> int:
-    """Bytes of memory that nobody uses just now; two GiB where the system does not tell."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 2**31
-
-
-def choose_block_size(examples: BlockSource, memory_bytes: int = BLOCK_BYTES) -> int:
-    """How many examples a block may hold so that it and its temporaries fit ``memory_bytes``.
-
-    >>> import numpy as np
-    >>> from gradine.examples import ArrayExamples
-    >>> data = ArrayExamples(np.ones((10, 2, 3)), np.ones((10, 2, 1)))
-    >>> choose_block_size(data), choose_block_size(data, memory_bytes=2048)
-    (10, 3)
-    """
-    if memory_bytes < 1:
-        raise ValueError(f"memory_bytes is {memory_bytes}; expected a positive number of bytes")
-    per_example = 8 * examples.seq_len * (examples.dim + examples.out_dim) * (1 + TEMPORARIES)
-    return max(1, min(examples.n, memory_bytes // per_example))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gradine.engine.parcel import Parcel
 
-__all__ = ["BlockError", "BlockSource", "Engine", "Kernel", "run_all", "run_block"]
+__all__ = ["BlockSource", "Engine", "FailedBlockError", "Kernel", "run_all", "run_block"]
 
 Array = NDArray[np.float64]
 Task = TypeVar("Task")
@@ -23,7 +23,7 @@ Kernel = Callable[[Array, Array, int], Partial]
 TRIES = 2  # of a block: a disk or a network may fail once
 
 
-class BlockError(OSError):
+class FailedBlockError(OSError):
     """A block of examples failed more than once; the message names it."""
 
 
@@ -132,7 +132,9 @@ def give_up(error: Exception, task: tuple[Any, ...], failures: int, blocks: bool
     if failures >= TRIES:
         start, stop = task[-2:]
         reason = str(error) or type(error).__name__
-        raise BlockError(f"examples {start}:{stop} failed {failures} times: {reason}") from error
+        raise FailedBlockError(
+            f"examples {start}:{stop} failed {failures} times: {reason}"
+        ) from error
 
 
 def run_all(

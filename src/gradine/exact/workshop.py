@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from gradine import kernels
 from gradine.attention_functions import SOFTMAX, attention_function
-from gradine.engine import free_memory
 from gradine.exact.config import ExactConfig
 from gradine.exact.count import needed_heads
 from gradine.exact.deflate import rows_needed
@@ -19,6 +18,7 @@ from gradine.exact.heads import FitTask, fit_heads, refine, unknowns, without_sp
 from gradine.exact.results import HeadFit
 from gradine.exact.wide import fit_wide
 from gradine.examples import FittingData
+from gradine.memory import in_words, kept_bytes
 from gradine.progress import Tell
 
 __all__ = ["RunPhase", "Workshop"]
@@ -82,8 +82,7 @@ class Workshop:
         count = count or math.ceil(config.examples_per_bound * bound)
         # Attention, features and their single-precision copies, for each row and head.
         each = 8 * data.seq_len * heads * (3 * data.seq_len + 3 * data.width + 2 * data.out_dim)
-        allowed = max(math.ceil(bound), int(config.memory_share * free_memory() / each))
-        X, Y = self._sample(min(count, allowed))
+        X, Y = self._sample(self._allowed(count, math.ceil(bound), each))
         X_fresh, Y_fresh = data.validation()
         if self.like is not None:
             xp = kernels.namespace(self.like)
@@ -91,6 +90,18 @@ class Workshop:
             X, Y = kernels.like(X, example), kernels.like(Y, example)
         biased = data.constant and self.keys == data.width
         return FitTask(X, Y, X_fresh, Y_fresh, self.keys, config, self.seed, self.tell, biased)
+
+    def _allowed(self, count: int, least: int, each: int) -> int:
+        """As many of ``count`` examples as memory allows, at ``each`` bytes for one of them."""
+        memory = self.data.memory
+        allowed = kept_bytes(memory, self.config.memory_share) // each
+        if memory is not None and allowed < least:
+            needed = in_words(math.ceil(least * each / self.config.memory_share))
+            raise ValueError(
+                f"memory is {in_words(memory)}; expected at least {needed}, as no fit means "
+                f"anything with fewer than {least} examples"
+            )
+        return min(count, max(least, allowed))
 
     def _sample(self, count: int) -> tuple[Array, Array]:
         """Examples drawn at random; where sequences come again, one of each."""
@@ -165,7 +176,7 @@ class Workshop:
         shape = (data.seq_len, data.width, data.dim, data.out_dim)
         _, count = rows_needed(heads, rank, shape, self.config.deflate)
         each = 8 * data.seq_len * (4 * data.width + 6 * data.out_dim + 3 * heads * data.seq_len)
-        X, Y = self._sample(min(count, int(self.config.memory_share * free_memory() / each)))
+        X, Y = self._sample(self._allowed(count, 1, each))
         return FitTask(X, Y, *data.validation(), data.dim, self.config, self.seed, self.tell)
 
     def _ranks(self, heads: int) -> list[int | None]:

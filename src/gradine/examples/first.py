@@ -22,12 +22,14 @@ class FirstExamples(Examples):
     """
 
     def __init__(self, examples: Examples, count: int) -> None:
+        n = min(whole_number("examples_budget", count, 1), examples.n)
+        shape = (n, examples.seq_len)
+        super().__init__(examples.name, (*shape, examples.dim), (*shape, examples.out_dim))
         self._all = examples
-        self.name, self.like = examples.name, examples.like
-        self.n = min(whole_number("examples_budget", count, 1), examples.n)
-        self.seq_len, self.dim, self.out_dim = examples.seq_len, examples.dim, examples.out_dim
+        self.like, self.piece, self.left_out = examples.like, examples.piece, examples.left_out
 
-    def block(self, start: int, stop: int) -> tuple[Array, Array]:
-        if stop > self.n:
-            raise ValueError(f"block is {start}:{stop}; expected a range within 0:{self.n}")
+    def __reduce__(self) -> tuple[object, ...]:
+        return FirstExamples, (self._all, self.n)
+
+    def _read(self, start: int, stop: int) -> tuple[Array, Array]:
         return self._all.block(start, stop)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.attention_functions import AttentionFunction
-from gradine.engine import Bookmarks, Engine, choose_block_size, reduce_blocks
+from gradine.engine import Bookmarks, Engine, reduce_blocks
 from gradine.examples.source import Examples
 from gradine.examples.split import Split, take
 
@@ -81,6 +81,7 @@ class FittingData:
     bookmarks: Bookmarks | None = None  #: where passes are kept as they go on; None: nowhere
     between: tuple[int, int] | None = None  #: the only examples that passes see; None: all
     deadline: float | None = None  #: by `time.monotonic`, for passes that may end early
+    memory: int | None = None  #: bytes allowed in all; None: see `gradine.memory`
 
     @property
     def width(self) -> int:
@@ -111,7 +112,7 @@ class FittingData:
 
     @property
     def size_of_block(self) -> int:
-        return self.block_size or choose_block_size(self.examples)
+        return self.block_size or self.examples.block_size(self.memory)
 
     def legs(self, blocks: int) -> Iterator[FittingData]:
         """The same data in parts, for passes that may end between them: so many blocks, as many
@@ -168,9 +169,9 @@ class FittingData:
         """``count`` of the examples that may be fitted, drawn at random."""
         count = min(count, self.split.n_fit)
         chosen = np.random.default_rng(seed).choice(self.split.n_fit, count, replace=False)
-        X, Y = take(self.examples, self.split.fitted(np.sort(chosen)))
+        X, Y = take(self.examples, self.split.fitted(np.sort(chosen)), self.block_size)
         return self.tokens(X), self.outputs(Y)
 
     def validation(self) -> tuple[Array, Array]:
-        X, Y = take(self.examples, self.split.validation)
+        X, Y = take(self.examples, self.split.validation, self.block_size)
         return self.tokens(X), self.outputs(Y)

@@ -11,40 +11,48 @@ import numpy as np
 from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 
+from gradine.examples.errors import BadBlock, BlockError, one_line
 from gradine.examples.stored import LoadedArray, Rows, check_numeric, open_npy, open_npz_member
+from gradine.memory import examples_in_block
 
-__all__ = ["ArrayExamples", "Examples", "FolderExamples", "NpzExamples", "open_examples"]
+__all__ = ["ArrayExamples", "Examples", "FolderExamples", "NpzExamples", "StoredExamples"]
 
 Array = NDArray[np.float64]
+Shape = tuple[int, ...]
 
 
 class Examples:
     """n sequences X (n, k, d) and what the layer made of them, Y (n, k, d_out).
 
     Whatever the source, ``block(start, stop)`` gives contiguous float64 arrays, and nothing
-    outside the block is held in memory on its account. ``name`` says where the examples are.
+    outside the block is held in memory on its account. ``name`` says where the examples are. All
+    sources can be pickled; those that are not arrays become a description, such as a path or a
+    seed, which is opened again where it arrives.
     """
 
     #: An array of the library and device that should do the arithmetic; None: numpy.
     like: Any = None
+    #: Examples that are best read together; a bad one among them makes all of them bad.
+    piece: int = 1024
+    #: Blocks that were left out on the way here; they are not counted in ``n``.
+    left_out: tuple[BadBlock, ...] = ()
 
-    def __init__(self, name: str, X: Rows, Y: Rows) -> None:
+    def __init__(self, name: str, x_shape: Shape, y_shape: Shape) -> None:
         self.name = name
-        self._X, self._Y = X, Y
-        for label, shape in (("X", X.shape), ("Y", Y.shape)):
+        for label, shape in (("X", x_shape), ("Y", y_shape)):
             if len(shape) != 3 or 0 in shape:
                 raise ValueError(
                     f"{name}: {label} has shape {shape}; expected three axes, none empty"
                 )
-        if X.shape[:2] != Y.shape[:2]:
+        if x_shape[:2] != y_shape[:2]:
             raise ValueError(
-                f"{name}: X has shape {X.shape} and Y {Y.shape}; "
+                f"{name}: X has shape {x_shape} and Y {y_shape}; "
                 "expected the same number of examples and of tokens"
             )
-        if X.shape[1] < 2:
+        if x_shape[1] < 2:
             raise ValueError(f"{name}: sequences have 1 token; expected at least 2")
-        self.n, self.seq_len, self.dim = X.shape
-        self.out_dim = Y.shape[2]
+        self.n, self.seq_len, self.dim = x_shape
+        self.out_dim = y_shape[2]
 
     def __repr__(self) -> str:
         return (
@@ -53,15 +61,47 @@ class Examples:
         )
 
     def block(self, start: int, stop: int) -> tuple[Array, Array]:
-        """Examples start:stop as X (stop - start, k, d) and Y (stop - start, k, d_out)."""
+        """Examples start:stop as X (stop - start, k, d) and Y (stop - start, k, d_out).
+
+        `BlockError`, which is a ``ValueError``, if they are not what they should be. ``OSError`` if
+        they cannot be read this time: an engine tries once more.
+        """
         if not 0 <= start < stop <= self.n:
             raise ValueError(
                 f"block is {start}:{stop}; expected a non-empty range within 0:{self.n}"
             )
+        try:
+            return self._read(start, stop)
+        except BlockError:
+            raise
+        except ValueError as error:
+            reason = one_line(error).removeprefix(f"{self.name}: ")
+            raise BlockError(self.name, BadBlock(start, stop, reason)) from error
+
+    def block_size(self, memory: int | None = None) -> int:
+        """Examples in a block where ``memory`` bytes are allowed in all; None: as for 2 GiB.
+
+        >>> ArrayExamples(np.ones((5000, 3, 2)), np.zeros((5000, 3, 1))).block_size(32 * 2**20)
+        1024
+        """
+        return examples_in_block(self.n, self.seq_len * (self.dim + self.out_dim), memory)
+
+    def _read(self, start: int, stop: int) -> tuple[Array, Array]:
+        raise NotImplementedError
+
+
+class StoredExamples(Examples):
+    """Examples whose X and Y can each be read by rows."""
+
+    def __init__(self, name: str, X: Rows, Y: Rows) -> None:
+        super().__init__(name, X.shape, Y.shape)
+        self._X, self._Y = X, Y
+
+    def _read(self, start: int, stop: int) -> tuple[Array, Array]:
         return self._X.read(start, stop), self._Y.read(start, stop)
 
 
-class ArrayExamples(Examples):
+class ArrayExamples(StoredExamples):
     """Examples that are in memory already.
 
     >>> ArrayExamples(np.ones((5, 3, 2)), np.zeros((5, 3, 1)))
@@ -69,14 +109,16 @@ class ArrayExamples(Examples):
     """
 
     def __init__(self, X: Any, Y: Any) -> None:
-        super().__init__("arrays", _in_memory("X", X), _in_memory("Y", Y))
+        held = _in_memory("X", X), _in_memory("Y", Y)
+        super().__init__("arrays", *held)
+        self.arrays = held[0].array, held[1].array  #: X and Y as numpy arrays of their own types
         self.like = X if is_torch_array(X) else None
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"like": None}  # workers compute with numpy
 
 
-class FolderExamples(Examples):
+class FolderExamples(StoredExamples):
     """A folder with X.npy and Y.npy, memory-mapped one block at a time."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -85,9 +127,13 @@ class FolderExamples(Examples):
             if not file.is_file():
                 raise FileNotFoundError(f"{file}: no such file")
         super().__init__(str(folder), open_npy(folder / "X.npy"), open_npy(folder / "Y.npy"))
+        self.path = folder
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FolderExamples, (self.path.absolute(),)
 
 
-class NpzExamples(Examples):
+class NpzExamples(StoredExamples):
     """An .npz file with X and Y, read block by block unless it is compressed.
 
     ``np.savez`` stores plainly, so its files may be larger than memory; what
@@ -108,20 +154,10 @@ class NpzExamples(Examples):
         except zipfile.BadZipFile as error:
             raise ValueError(f"{file}: not an .npz file, or truncated ({error})") from error
         super().__init__(str(file), X, Y)
+        self.path = file
 
-
-def open_examples(path: str | os.PathLike[str]) -> Examples:
-    """Open an .npz file, or a folder with X.npy and Y.npy.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.savez(Path(folder, "data.npz"), X=np.ones((5, 3, 2)), Y=np.zeros((5, 3, 1)))
-    ...     examples = open_examples(Path(folder, "data.npz"))
-    ...     X, Y = examples.block(0, 4)
-    >>> X.shape, Y.shape
-    ((4, 3, 2), (4, 3, 1))
-    """
-    return FolderExamples(path) if Path(path).is_dir() else NpzExamples(path)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NpzExamples, (self.path.absolute(),)
 
 
 def _in_memory(label: str, value: Any) -> LoadedArray:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.engine import choose_block_size
 from gradine.examples.source import Examples
 
 __all__ = ["MOST_CERTIFY", "Split", "held_out_sizes", "make_split", "take"]
@@ -109,10 +108,13 @@ def held_out_sizes(
     return min(validation, most), min(certify, most)
 
 
-def take(examples: Examples, indices: Sequence[int] | Indices) -> tuple[Array, Array]:
+def take(
+    examples: Examples, indices: Sequence[int] | Indices, block_size: int | None = None
+) -> tuple[Array, Array]:
     """The examples at sorted ``indices``: X (len, k, d) and Y (len, k, d_out).
 
-    Memory beyond the answer itself is one block, however far apart the indices are.
+    Memory beyond the answer itself is one block, however far apart the indices are, and pieces
+    of the source in which none of them lies are not read.
     """
     wanted = np.asarray(indices, dtype=np.intp)
     if wanted.ndim != 1 or (np.diff(wanted) < 0).any():
@@ -123,11 +125,14 @@ def take(examples: Examples, indices: Sequence[int] | Indices) -> tuple[Array, A
         )
     X = np.empty((len(wanted), examples.seq_len, examples.dim))
     Y = np.empty((len(wanted), examples.seq_len, examples.out_dim))
-    size = choose_block_size(examples)
+    size = examples.block_size() if block_size is None else block_size
     done = 0
     while done < len(wanted):
         start = int(wanted[done])
         upto = int(np.searchsorted(wanted, start + size))
+        far = np.diff(wanted[done:upto]) > examples.piece
+        if far.any():
+            upto = done + int(far.argmax()) + 1
         block_X, block_Y = examples.block(start, int(wanted[upto - 1]) + 1)
         X[done:upto] = block_X[wanted[done:upto] - start]
         Y[done:upto] = block_Y[wanted[done:upto] - start]

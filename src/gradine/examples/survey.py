@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.engine import Bookmark, Engine, choose_block_size, reduce_blocks
+from gradine.engine import Bookmark, Engine, reduce_blocks
+from gradine.examples.errors import BadBlock, BlockError, first_not_finite
 from gradine.examples.source import Examples
 
 __all__ = ["Survey", "survey"]
@@ -36,6 +37,12 @@ class Survey:
     y_mean: Array  #: (d_out,) mean of each output
     y_second: Array  #: (d_out,) E[y^2] of each output
     bias_z: float  #: largest |z-score| of the mean of an output: large means a bias
+    left_out: tuple[BadBlock, ...] = ()  #: bad blocks, which are counted nowhere else
+
+    @property
+    def skipped(self) -> int:
+        """Examples in the blocks that were left out."""
+        return sum(block.stop - block.start for block in self.left_out)
 
     @property
     def kind(self) -> Literal["boolean", "gaussian", "other"]:
@@ -77,7 +84,7 @@ def survey(
     bookmark: Callable[[type[Any]], Bookmark] | None = None,
     on_block: Callable[[int, object], None] | None = None,
 ) -> Survey:
-    """Look at every example once; a NaN or infinite value raises ``ValueError`` saying where.
+    """Look at every example once; a NaN or infinite value raises `BlockError` saying where.
 
     ``may_decide(start, stop)`` gives the rows of a block whose outputs count for ``y_mean`` and
     ``bias_z``: decisions about the layer are not for held-out labels. All of them by default.
@@ -88,12 +95,11 @@ def survey(
     >>> survey(ArrayExamples(X, X), block_size=100).kind
     'gaussian'
     """
-    size = choose_block_size(examples) if block_size is None else block_size
     sums = reduce_blocks(
         examples,
-        _Looking(may_decide),
+        _BlockSums(examples.name, may_decide),
         _Sums.merge,
-        block_size=size,
+        block_size=examples.block_size() if block_size is None else block_size,
         engine=engine,
         bookmark=None if bookmark is None else bookmark(_Sums),
         on_block=on_block,
@@ -125,6 +131,7 @@ def survey(
         y_mean=y_mean,
         y_second=sums.y_second / (n * k),
         bias_z=float(z.max()),
+        left_out=examples.left_out,
     )
 
 
@@ -152,40 +159,31 @@ class _Sums:
 
 
 @dataclass(frozen=True, eq=False)
-class _Looking:
-    """What is done with every block."""
+class _BlockSums:
+    """The kernel of the pass; an object, as engines send it to their workers."""
 
+    name: str
     may_decide: Callable[[int, int], NDArray[np.intp]] | None
 
     def __call__(self, X: Array, Y: Array, start: int) -> _Sums:
-        return _block_sums(X, Y, start, self.may_decide)
-
-
-def _block_sums(
-    X: Array,
-    Y: Array,
-    start: int,
-    may_decide: Callable[[int, int], NDArray[np.intp]] | None,
-) -> _Sums:
-    for label, array in (("X", X), ("Y", Y)):
-        bad = ~np.isfinite(array).all(axis=(1, 2))
-        if bad.any():
-            example = start + int(bad.argmax())
-            raise ValueError(f"{label} has a NaN or infinite value in example {example}")
-    tokens = X.reshape(-1, X.shape[2])
-    totals, row_means = X.sum(axis=1), Y.mean(axis=1)
-    if may_decide is not None:
-        row_means = row_means[may_decide(start, start + len(Y))]
-    xx = tokens.T @ tokens
-    return _Sums(
-        is_boolean=(np.abs(X) == 1.0).all(),
-        last_is_one=(X[..., -1] == 1.0).all(),
-        x=totals.sum(axis=0),
-        x_fourth=(tokens**4).sum(axis=0),
-        xx=xx,
-        across=totals.T @ totals - xx,
-        deciding=np.array(float(len(row_means))),
-        y=row_means.sum(axis=0),
-        y_squared=(row_means**2).sum(axis=0),
-        y_second=(Y**2).sum(axis=(0, 1)),
-    )
+        stop = start + len(X)
+        bad = first_not_finite(X, Y, start)
+        if bad is not None:
+            raise BlockError(self.name, BadBlock(start, stop, bad[1]))
+        tokens = X.reshape(-1, X.shape[2])
+        totals, row_means = X.sum(axis=1), Y.mean(axis=1)
+        if self.may_decide is not None:
+            row_means = row_means[self.may_decide(start, stop)]
+        xx = tokens.T @ tokens
+        return _Sums(
+            is_boolean=(np.abs(X) == 1.0).all(),
+            last_is_one=(X[..., -1] == 1.0).all(),
+            x=totals.sum(axis=0),
+            x_fourth=(tokens**4).sum(axis=0),
+            xx=xx,
+            across=totals.T @ totals - xx,
+            deciding=np.array(float(len(row_means))),
+            y=row_means.sum(axis=0),
+            y_squared=(row_means**2).sum(axis=0),
+            y_second=(Y**2).sum(axis=(0, 1)),
+        )

@@ -54,6 +54,9 @@ def verdict(story: Story) -> str:
     if fit.held_out_error is not None:
         shown["held-out error (median)"] = number(fit.held_out_error)
     shown[story.word] = number(fit.examples_used)
+    if fit.survey.left_out:
+        blocks = number(len(fit.survey.left_out))
+        shown["bad blocks left out"] = f"{blocks} ({number(fit.survey.skipped)} examples)"
     if fit.asking is not None:
         shown["rows of answers"] = number(fit.asking.rows_used)
     shown["seconds"] = f"{fit.seconds:.1f}"

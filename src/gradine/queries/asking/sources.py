@@ -6,13 +6,9 @@ gets: behind it the layer cannot be reached.
 
 from __future__ import annotations
 
-import importlib
 import os
-import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +16,7 @@ from numpy.typing import NDArray
 
 from gradine.attention_functions import SOFTMAX
 from gradine.layer import AttentionLayer
+from gradine.named import open_named
 from gradine.queries.asking.limits import Anywhere, Limit
 from gradine.queries.asking.readout import Rows
 from gradine.queries.asking.rounding import FLOATS
@@ -29,9 +26,6 @@ from gradine.records import fingerprint
 __all__ = ["Answerer", "Form", "answerer_of"]
 
 Array = NDArray[np.float64]
-
-LAYER_SUFFIX = ".safetensors"
-FUNCTION = re.compile(r"(?P<module>[^\W\d][\w.]*):(?P<function>[^\W\d][\w.]*)")
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,9 @@ def _answerer_of(source: Any, form: Form, name: str | None) -> Answerer:
     if callable(own):
         source = own()
     if isinstance(source, str | os.PathLike):
-        source = _opened(source)
+        text, source = os.fspath(source), open_named(source)
+        if isinstance(source, AttentionLayer):
+            source = _of_layer(source, text)
     if isinstance(source, Answerer):
         return _plain(source, form)
     if isinstance(source, AttentionLayer):
@@ -129,42 +125,3 @@ def _of_layer(layer: AttentionLayer, name: str) -> Answerer:
 def _of_module(module: Any) -> Answerer:
     call, identity, dim = module_answers(module)
     return Answerer(call, type(module).__name__, identity, dim, dim)
-
-
-def _opened(source: str | os.PathLike[str]) -> Any:
-    """A layer file, or what a module of the working directory or an installed one has to offer."""
-    text = os.fspath(source)
-    named = FUNCTION.fullmatch(text) if isinstance(source, str) else None
-    if Path(text).suffix == LAYER_SUFFIX or (named is None and Path(text).is_file()):
-        return _of_layer(AttentionLayer.load(text), text)
-    if named is None:
-        raise ValueError(
-            f"oracle is {text!r}; expected a layer file ({LAYER_SUFFIX}) or module:function"
-        )
-    value = _imported(text, named["module"])
-    for part in named["function"].split("."):
-        if not hasattr(value, part):
-            raise ValueError(f"oracle {text!r}: {named['module']} has no {named['function']}")
-        value = getattr(value, part)
-    if isinstance(value, str | os.PathLike):
-        raise ValueError(f"oracle {text!r}: is {value!r}; expected something that can be called")
-    return value
-
-
-def _imported(text: str, module: str) -> Any:
-    # As `python -m` has it. It stays there: the function may import its neighbours when called.
-    here = os.getcwd()
-    if here not in sys.path and "" not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        return importlib.import_module(module)
-    except Exception as error:  # whatever the module does when it is run
-        missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(
-            f"{error.name}."
-        )
-        if missing:
-            raise ValueError(
-                f"oracle {text!r}: no module {module} in the working directory, and none installed"
-            ) from None
-        reason = f"{type(error).__name__}: {error}"
-        raise ValueError(f"oracle {text!r}: importing {module} failed ({reason})") from error

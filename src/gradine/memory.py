@@ -1,0 +1,91 @@
+"""How much memory a run may take: the one place that decides.
+
+What a block and a learner may take follows from the memory that was allowed, never from what
+happens to be free: the same data and settings give the same blocks, and so the same answer, on
+every machine and with any number of workers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from gradine.checks import whole_number
+
+__all__ = ["chunk_bytes", "examples_in_block", "in_words", "kept_bytes", "parse_size"]
+
+BLOCK_BYTES = 64 * 2**20  # of a block and the temporaries of its kernel, where nothing is said
+BLOCK_SHARE = 32  # of the memory allowed, such a block takes one part in so many
+TEMPORARIES = 8  # a kernel's working memory, in multiples of the block it works on
+CHUNK_SHARE = 8  # the same for one row of chunks of a store, which can only be read as a whole
+
+SIZE = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>[kMGT]?)(?P<binary>i?)B?", re.IGNORECASE)
+POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def parse_size(text: str) -> int:
+    """Bytes that a size such as 2GB, 512MiB or 1000000 stands for.
+
+    >>> parse_size("2GB"), parse_size("512MiB"), parse_size("1.5 kB")
+    (2000000000, 536870912, 1500)
+    """
+    found = SIZE.fullmatch(text.strip())
+    if found is None or (found["binary"] and not found["unit"]):
+        raise ValueError(f"memory is {text!r}; expected a size such as 2GB or 512MiB")
+    base = 1024 if found["binary"] else 1000
+    size = int(float(found["number"]) * base ** POWERS[found["unit"].lower()])
+    return whole_number("memory", size, 1)
+
+
+def in_words(size: float) -> str:
+    """A number of bytes for a message.
+
+    >>> in_words(256 * 2**20), in_words(1200)
+    ('268 MB', '1.2 kB')
+    """
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
+def examples_in_block(n: int, numbers: int, memory: int | None = None) -> int:
+    """Examples in a block, of n with so many numbers each, where ``memory`` bytes are allowed.
+
+    A power of two, or n: it depends on the shape of the examples and on the memory alone, so that
+    sums over blocks have the same bits from every source, and blocks begin where chunks do.
+
+    >>> examples_in_block(5000, 9), examples_in_block(5000, 9, memory=32 * 2**20)
+    (5000, 1024)
+    """
+    each = 8 * numbers * (1 + TEMPORARIES)
+    allowed = _block_bytes(memory) // each
+    if allowed < 1:
+        raise ValueError(
+            f"memory is {in_words(BLOCK_SHARE * _block_bytes(memory))}; expected at least "
+            f"{in_words(BLOCK_SHARE * each)}, as one example has {numbers} numbers"
+        )
+    return n if n <= allowed else 1 << (allowed.bit_length() - 1)
+
+
+def chunk_bytes(memory: int | None = None) -> int:
+    """What a source may hold that cannot be read in smaller parts; None: 256 MiB."""
+    return _block_bytes(memory) * BLOCK_SHARE // CHUNK_SHARE
+
+
+def kept_bytes(memory: int | None, share: float) -> int:
+    """What a learner may keep; None: that share of the memory that the machine has."""
+    return int(share * (_installed_memory() if memory is None else memory))
+
+
+def _block_bytes(memory: int | None) -> int:
+    return BLOCK_BYTES if memory is None else memory // BLOCK_SHARE
+
+
+def _installed_memory() -> int:
+    """Bytes of memory in this machine; two GiB where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 2**31
