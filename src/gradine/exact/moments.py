@@ -85,12 +85,14 @@ def moment_spectrum(
     ``normalised`` says that attention adds up to 1.
     """
     began = time.perf_counter()
+    found = None
     for leg in data.legs(config.first_leg):
         assert leg.between is not None
         part = replace(data, between=(0, leg.between[1]))  # all so far: heads must agree
         found = _spectrum_of(part, config, seed, normalised)
         if found.confidence >= config.certain or time_is_up(data.deadline):
             break
+    assert found is not None
     return replace(found, seconds=time.perf_counter() - began)
 
 

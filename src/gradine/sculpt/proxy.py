@@ -50,11 +50,13 @@ class MarginRows(NamedTuple):
         """
         order = np.argsort(-self.margins, kind="stable")
         order = order[first_of_each(self.tokens[order])[:count]]
-        return MarginRows(*(array[order] for array in self[:3]), self.examples)
+        tokens, outputs, margins = (array[order] for array in self[:3])
+        return MarginRows(tokens, outputs, margins, self.examples)
 
     def merge(self, other: MarginRows, count: int) -> MarginRows:
-        joined = [np.concatenate(pair) for pair in zip(self[:3], other[:3], strict=True)]
-        return MarginRows(*joined, self.examples + other.examples).widest(count)
+        pairs = zip(self[:3], other[:3], strict=True)
+        tokens, outputs, margins = (np.concatenate(pair) for pair in pairs)
+        return MarginRows(tokens, outputs, margins, self.examples + other.examples).widest(count)
 
 
 @dataclass(frozen=True, eq=False)

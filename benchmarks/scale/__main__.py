@@ -1,0 +1,176 @@
+"""Scale: `python -m benchmarks.scale [rates] [faults] [many] [capacity]`.
+
+Each part keeps what it measured in results/scale.json; the page results/scale.md is made of all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import gradine
+from benchmarks.scale import capacity, faults, many, rates
+from benchmarks.text import markdown
+from gradine.engine import open_engine
+from gradine.files import write_json, write_text
+
+__all__ = ["main", "page"]
+
+RESULTS = Path(__file__).parent.parent / "results"
+HEADS, SEQ_LEN, DIM, SCALE = 3, 3, 12, 4.0
+FEW, MANY = 150_000, 100_000_000
+TARGETS = {"pool": 1.8, "dask": 1.7}
+LARGEST_OVERHEAD, LARGEST_GROWTH = 0.10, 0.05
+
+
+def truth() -> gradine.AttentionLayer:
+    return gradine.plant(HEADS, DIM, SCALE, seed=0)
+
+
+def generated(n: int) -> Any:
+    from gradine.examples import GeneratedExamples  # pyright: ignore[reportAttributeAccessIssue]
+
+    return GeneratedExamples(truth(), n, SEQ_LEN, "boolean", 1)
+
+
+def measure_rates(quick: bool) -> dict[str, Any]:
+    """Blocks of about a second; a pass of twenty of them."""
+    kernel, trial = rates.screening(truth()), 2_000 if quick else 20_000
+    source = generated(100 * trial)
+    core = rates.core_rate(source, kernel, trial)
+    block = trial if quick else int(core["rows_a_second_with_reading"] / SEQ_LEN)
+    walls = rates.speedups(generated(20 * block), kernel, block)
+    return {**core, "block": block, "seconds": walls}
+
+
+def measure_faults(quick: bool) -> dict[str, Any]:
+    """The run without a fault first, then each kind of fault in turn."""
+    kinds = [None, *(faults.FAULTS[i % 3] for i in range(3 if quick else 50))]
+    size = (6_000, 1_000, 2.0) if quick else (60_000, 3_000, 12.0)
+    return faults.summary([faults.inject(kind, seed, *size) for seed, kind in enumerate(kinds)])
+
+
+def measure_many(quick: bool) -> dict[str, Any]:
+    numbers = (20_000, 40_000) if quick else (FEW, 1_500_000, 15_000_000, MANY)
+    with open_engine("pool", 2) as engine:
+        return {"runs": [many.screened(generated(n), truth(), engine) for n in numbers]}
+
+
+def measure_capacity(quick: bool) -> dict[str, Any]:
+    dims, examples = ((8,), 2_000) if quick else ((DIM, *capacity.DIMS), 20_000)
+    cases = [
+        {"heads": m, "dim": d, "examples": capacity.wanted_examples(m, d)}
+        for m in capacity.HEADS
+        for d in dims
+        if quick or d != DIM
+    ]
+    found = {str(d): capacity.pass_seconds(d, examples) for d in dims}
+    return {"pass_seconds": found, "cases": cases}
+
+
+PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
+    "rates": measure_rates,
+    "faults": measure_faults,
+    "many": measure_many,
+    "capacity": measure_capacity,
+}
+
+
+def page(found: dict[str, Any]) -> str:
+    """What was measured, as far as it was."""
+    instance = f"{HEADS} heads, {SEQ_LEN} tokens, dim {DIM}, scale {SCALE:g}, +-1 inputs"
+    parts = [f"# Scale\n\n`python -m benchmarks.scale`; {instance}, unless it is said otherwise."]
+    parts += [PAGES[name](found[name], found) for name in PARTS if name in found]
+    return "\n\n".join(parts) + "\n"
+
+
+def _rates(found: dict[str, Any], _: dict[str, Any]) -> str:
+    walls = found["seconds"]
+    lines = [
+        ("rows screened a second by one core", f"{found['rows_a_second']:,.0f}"),
+        ("the same with generating them", f"{found['rows_a_second_with_reading']:,.0f}"),
+        ("share of the rate of a large product", f"{found['share_of_product_rate']:.1%}"),
+    ]
+    for kind, target in TARGETS.items():
+        ratio = walls[f"{kind}_1"] / walls[f"{kind}_2"]
+        lines.append((f"2 workers against 1, {kind} (target {target:g})", f"{ratio:.2f}"))
+    over = walls["dask_1"] / walls["pool_1"] - 1.0
+    lines.append((f"Dask over the pool (target {LARGEST_OVERHEAD:.0%})", f"{over:+.1%}"))
+    return (
+        f"## Rates\n\n{markdown(('', 'measured'), lines)}\n\nBlocks of {found['block']:,} examples."
+    )
+
+
+def _faults(found: dict[str, Any], _: dict[str, Any]) -> str:
+    kinds = ", ".join(f"{count} of a {kind}" for kind, count in found["kinds"].items())
+    return (
+        f"## Faults\n\n{found['faults']} faults ({kinds}): {found['identical']} identical answers. "
+        f"Of {found['blocks']} blocks a run, {found['blocks_twice']} were begun twice in all, "
+        f"{found['most_blocks_twice']} in one run at most; {found['in_flight']} are in flight."
+    )
+
+
+def _many(found: dict[str, Any], _: dict[str, Any]) -> str:
+    lines = [
+        (
+            f"{run['examples']:,}",
+            f"{run['seconds']:,.0f}",
+            f"{run['slack'][-1]:.3g}" if run["slack"] else "-",
+            "-" if run["theorem_error"] is None else f"{run['theorem_error']:.3g}",
+            f"{max(run['peak_bytes'].values(), default=0) / 2**20:,.0f}",
+            f"{max(run['memory_growth'].values(), default=0.0):+.1%}",
+        )
+        for run in found["runs"]
+    ]
+    header = ("examples", "seconds", "median slab", "theorem's error", "peak MiB", "growth")
+    return (
+        f"## Many rows\n\n{markdown(header, lines)}\n\nMemory is that of the largest process; "
+        f"growth is from the first to the last tenth of the run (target {LARGEST_GROWTH:.0%})."
+    )
+
+
+def _capacity(found: dict[str, Any], all_found: dict[str, Any]) -> str:
+    walls = all_found.get("rates", {}).get("seconds", {})
+    lost = max(0.0, 1.0 - walls["pool_1"] / (2 * walls["pool_2"])) if walls else 0.0
+    table = capacity.capacity_table({**found, "lost": lost})
+    costs = markdown(
+        ("dim", *(f"{name}, µs" for name in capacity.PASSES)),
+        [
+            (dim, *(f"{1e6 * seconds[name]:.3g}" for name in capacity.PASSES))
+            for dim, seconds in found["pass_seconds"].items()
+        ],
+    )
+    return (
+        f"## Capacity\n\nOne core, for each example and pass:\n\n{costs}\n\nFrom it, with the "
+        f"examples that `gradine plan` asks for, and {lost:.1%} lost to working side by "
+        f"side:\n\n{table}"
+    )
+
+
+PAGES = {"rates": _rates, "faults": _faults, "many": _many, "capacity": _capacity}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser("benchmarks.scale", description=(__doc__ or "").strip())
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="which; all by default")
+    parser.add_argument("--quick", action="store_true", help="tiny, to see that it runs")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of scale.json, scale.md")
+    options = parser.parse_args(arguments)
+    stored = options.out / "scale.json"
+    found = json.loads(stored.read_text()) if stored.exists() and not options.quick else {}
+    for name in options.parts or PARTS:
+        found[name] = PARTS[name](options.quick)
+        options.out.mkdir(parents=True, exist_ok=True)
+        write_json(stored, {**found, "version": gradine.__version__})
+    text = page(found)
+    write_text(options.out / "scale.md", text)
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""Many generated rows in one run: memory of each worker over time, and what more rows bring."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from typing import Any
+
+import numpy as np
+
+import gradine
+from gradine.engine import Engine
+from gradine.examples import Examples
+from gradine.fit import LearnConfig
+from gradine.learn import learn_examples
+from gradine.sculpt.config import SculptConfig
+
+__all__ = ["MemoryWatch", "growth", "screened"]
+
+PAUSE = 1.0  # seconds between looks at memory
+
+
+class MemoryWatch:
+    """Resident memory of this process and of its workers, as long as the body lasts."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, list[int]] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def _look(self) -> None:
+        import psutil
+
+        me = psutil.Process()
+        while not self._stop.is_set():
+            for process in [me, *me.children(recursive=True)]:
+                try:
+                    self.seen.setdefault(process.pid, []).append(process.memory_info().rss)
+                except psutil.NoSuchProcess:
+                    continue
+            self._stop.wait(PAUSE)
+
+    def __enter__(self) -> MemoryWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def growth(series: list[int]) -> float:
+    """How much larger the median of the last tenth is than that of the first, as a share."""
+    tenth = max(1, len(series) // 10)
+    first, last = statistics.median(series[:tenth]), statistics.median(series[-tenth:])
+    return last / first - 1.0
+
+
+def screened(
+    examples: Examples, truth: gradine.AttentionLayer, engine: Engine, seed: int = 0
+) -> dict[str, Any]:
+    """The six phases on all examples: how tight the body is, how good the theorem's answer."""
+    config = LearnConfig(sculpt=SculptConfig(shrinking=0.0))
+    began = time.perf_counter()
+    with MemoryWatch() as memory:
+        fit = learn_examples(examples, truth.n_heads, "sculpt", seed, config=config, engine=engine)
+    long = {pid: series for pid, series in memory.seen.items() if len(series) >= 10}
+    carved = [result for name, result in fit.phases.items() if name.startswith("sculpt")]
+    error = None
+    if fit.theorem is not None:
+        match = gradine.compare(fit.theorem, truth, seq_len=examples.seq_len)
+        error = float(match.function_error)
+    return {
+        "examples": examples.n,
+        "status": fit.status.code,
+        "seconds": time.perf_counter() - began,
+        "phase_seconds": {name: result.seconds for name, result in fit.phases.items()},
+        "slack": [float(np.median(result.sigma)) for result in carved],
+        "theorem_error": error,
+        "peak_bytes": {pid: max(series) for pid, series in long.items()},
+        "memory_growth": {pid: growth(series) for pid, series in long.items()},
+        "memory": long,
+    }
