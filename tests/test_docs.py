@@ -50,6 +50,7 @@ STORY = [
     "tails",
     "attention",
     "map",
+    "sources",
 ]
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
