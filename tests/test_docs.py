@@ -50,6 +50,7 @@ STORY = [
     "tails",
     "attention",
     "map",
+    "sources",
     "cluster",
 ]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gradine.certificate import Certificate
     from gradine.exact.config import ExactConfig
-    from gradine.examples import open_examples
+    from gradine.examples import GeneratedExamples, from_batches, open_examples
     from gradine.factors import Factors
     from gradine.features.estimators import FlatTokens, RandomFeatureAttention, RandomFeatureMLP
     from gradine.fit import Fit, LearnConfig
@@ -50,6 +50,7 @@ __all__ = [
     "Factors",
     "Fit",
     "FlatTokens",
+    "GeneratedExamples",
     "LearnConfig",
     "Match",
     "Noisy",
@@ -66,6 +67,7 @@ __all__ = [
     "check",
     "check_examples",
     "compare",
+    "from_batches",
     "learn",
     "learn_by_queries",
     "learn_examples",
@@ -87,6 +89,7 @@ _HOME = {
     "Factors": "gradine.factors",
     "Fit": "gradine.fit",
     "FlatTokens": "gradine.features.estimators",
+    "GeneratedExamples": "gradine.examples",
     "LearnConfig": "gradine.fit",
     "Match": "gradine.score",
     "Noisy": "gradine.queries.asking.defences",
@@ -103,6 +106,7 @@ _HOME = {
     "check": "gradine.theory.conditions",
     "check_examples": "gradine.theory.from_data",
     "compare": "gradine.score",
+    "from_batches": "gradine.examples",
     "learn": "gradine.learn",
     "learn_by_queries": "gradine.query",
     "learn_examples": "gradine.learn",

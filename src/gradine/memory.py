@@ -63,7 +63,7 @@ def examples_in_block(n: int, numbers: int, memory: int | None = None) -> int:
     allowed = _block_bytes(memory) // each
     if allowed < 1:
         raise ValueError(
-            f"memory is {in_words(BLOCK_SHARE * _block_bytes(memory))}; expected at least "
+            f"memory is {in_words(memory or BLOCK_SHARE * BLOCK_BYTES)}; expected at least "
             f"{in_words(BLOCK_SHARE * each)}, as one example has {numbers} numbers"
         )
     return n if n <= allowed else 1 << (allowed.bit_length() - 1)

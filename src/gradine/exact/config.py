@@ -29,7 +29,8 @@ class ExactConfig:
     #: Examples that a fit sees, in multiples of the counting bound: more make each step dearer
     #: and the steps hardly fewer.
     examples_per_bound: float = 8.0
-    #: The most of the free memory that examples under fit and their attention may occupy.
+    #: The most of the memory (see `gradine.memory`) that examples under fit and their attention may
+    #: occupy.
     memory_share: float = 0.3
     #: Entries of a random start have this standard deviation times 1/dim: small, so that no head
     #: is committed to anything; not zero, where all heads are the same.

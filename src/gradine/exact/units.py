@@ -86,7 +86,9 @@ def _second_moments(rows: Array) -> Array:
 
 def _hashes(X: Array) -> NDArray[np.uint64]:
     """A number for each sequence; equal sequences have equal ones, others hardly ever."""
-    words = np.ascontiguousarray(X + 0.0).reshape(len(X), -1).view(np.uint64)  # -0.0 is 0.0
+    words = (
+        np.ascontiguousarray(X + 0.0).reshape(len(X), math.prod(X.shape[1:])).view(np.uint64)
+    )  # -0.0 is 0.0
     factors = np.random.default_rng(0).integers(1, 2**63, words.shape[1], dtype=np.uint64) | 1
     words = (words ^ (words >> np.uint64(29))) * factors
     return np.unique(np.sum(words ^ (words >> np.uint64(32)), axis=1, dtype=np.uint64))
