@@ -54,7 +54,7 @@ def test_wrong_array_names(learn_from, saved, arrays):
 
 def test_not_a_number(learn_from, saved, arrays):
     arrays["Y"][77, 1, 2] = np.nan
-    refused(learn_from(saved(**arrays)), "data.npz: Y has a NaN", "example 77")
+    refused(learn_from(saved(**arrays)), "data.npz: examples 0:8000: Y has a NaN", "example 77")
 
 
 def test_disagreeing_arrays(learn_from, saved, arrays):
