@@ -15,6 +15,7 @@ from gradine.engine.threads import usable_cores
 
 __all__ = ["DaskCluster", "LostSchedulerError"]
 
+JOINING = 60.0  # seconds in which a worker must have joined
 CONNECTING = 10.0  # seconds in which a scheduler must answer, also after a broken connection
 SCATTERED = 2**20  # bytes from which a parcel is put on the workers instead of sent with each block
 
@@ -53,7 +54,7 @@ class DaskCluster(Crew):
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it is said in one line here
         try:
             self._client = distributed.Client(self._cluster or scheduler, timeout=CONNECTING)
-            self._client.wait_for_workers(1, timeout=CONNECTING)
+            self._client.wait_for_workers(1, timeout=JOINING)
             self._check_versions()
         except (OSError, TimeoutError, ValueError) as error:
             self._end()

@@ -85,7 +85,8 @@ def open_npy(path: Path) -> StoredArray:
     try:
         with path.open("rb") as file:
             shape, dtype = _read_header(file)
-            stored = StoredArray(path, file.tell(), shape, dtype)
+            # Absolute: a worker may have another working directory.
+            stored = StoredArray(path.absolute(), file.tell(), shape, dtype)
         _check_size(path.stat().st_size - stored.offset, shape, dtype)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
@@ -123,7 +124,7 @@ def _stored_member(path: Path, member: zipfile.ZipInfo) -> StoredArray:
         offset = file.tell()
     available = min(member.file_size, path.stat().st_size - begin) - (offset - begin)
     _check_size(available, shape, dtype)
-    return StoredArray(path, offset, shape, dtype)
+    return StoredArray(path.absolute(), offset, shape, dtype)
 
 
 def _unpacked_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> LoadedArray:
