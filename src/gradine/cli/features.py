@@ -65,8 +65,8 @@ def features(
     """Test errors of random-feature attention, biased and not, and of a random network.
 
     Errors are measured against the number of examples, over several seeds. The folder then holds
-    results.json and a picture of each figure. The whole takes hours: a stopped run continues with
-    --resume, seed by seed.
+    results.json and a picture of each figure. The whole takes an hour or two: a stopped run
+    continues with --resume, seed by seed.
 
     Example: `gradine features --figure correlation --quick --out figures`
     """
