@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
+from gradine.engine import FailedBlockError
 from gradine.examples import (
     ArrayExamples,
     BlockError,
@@ -90,7 +91,7 @@ def test_a_block_that_cannot_be_read_is_named_with_its_source(tmp_path):
     with pytest.raises(BlockError, match=r"examples 4000:5000: .*Y\.npy: changed while being read"):
         examples.block(4000, 5000)
     (tmp_path / "Y.npy").unlink()
-    with pytest.raises(BlockError, match=r"examples 0:10: .*Y\.npy"):
-        examples.block(0, 10)
+    with pytest.raises(FailedBlockError, match=r"examples 0:5000 failed 2 times: .*Y\.npy"):
+        survey(examples, block_size=5000)
     error = BlockError("data", without_bad_blocks(Unreadable(X, Y)).left_out[0])
     assert str(pickle.loads(pickle.dumps(error))) == str(error)

@@ -117,10 +117,10 @@ class PhaseDisplay(Listener):
     def __init__(self) -> None:
         self._console = Console(stderr=True) if sys.stderr.isatty() else None
         self._bar: Progress | None = None
-        self._total = 0
+        self._name, self._total = "", 0
         self._began = 0.0
         self._held_back: list[str] = []
-        self._pace, self._kept, self._told = _Pace(), None, 0.0
+        self._pace, self._kept, self._told = _Pace(), None, time.perf_counter()
 
     def __enter__(self) -> PhaseDisplay:
         return self
@@ -161,7 +161,7 @@ class PhaseDisplay(Listener):
             )
         elif now - self._told > PAUSE:
             self._told = now
-            tell(f"{self._name:<16s} {text}")
+            tell(f"{self._name or 'questions':<16s} {text}")
 
     def hits_kept(self, kept: int) -> None:
         self._kept = kept
