@@ -4,31 +4,33 @@ With infinitely many heads, :math:`f(X) = \frac1N \sum_i F(x_0, x_i)` is in reac
 in the space of the kernel K of `gradine.features.kernel`, and B(f) is the squared norm of :math:`F`
 there: n examples leave an excess risk like sqrt(B / n).
 
-**RFA.** With :math:`2 \pi \sum_l c_l t^l = \sqrt{1 - t^2} + t (\pi - \arccos t)`,
+**RFA: exact.** With :math:`2 \pi \sum_L c_L t^L = \sqrt{1 - t^2} + t (\pi - \arccos t)`, K is
+:math:`\sum_L c_L t^L (1 + b)`, a function of :math:`a = \langle x_0, x_0' \rangle` and
+:math:`b = \langle x_i, x_i' \rangle`. So products of a harmonic of degree k of the query and one of
+degree l of the key are its eigenfunctions, and with Legendre's polynomials of the sphere,
+:math:`P_k(1) = 1`, the eigenvalues are
 
-.. math:: K = \sum_l c_l\, t^l\, (1 + b) = \sum_{r,s} \kappa_{rs}\, a^r b^s, \qquad
-          \kappa_{rs} = \sum_l c_l 4^{-l} \tbinom{l}{r} \tbinom{l + 1}{s} .
+.. math:: \lambda_{kl} = \sum_L c_L\, 2 M_{Lk} M_{L+1,l}, \qquad
+          M_{Lk} = E\big[(\tfrac{1 + a}2)^L P_k(a)\big]
 
-A polynomial :math:`\langle T, x_0^{\otimes r} \otimes x_i^{\otimes s} \rangle` with a symmetric T
-has a squared norm of at most :math:`|T|^2 / \kappa_{rs}`. For :math:`\langle x_0, x_i \rangle^p
-\langle \beta, x_i \rangle^q`, moments of complex Gaussian vectors give
+(`gradine.features.harmonics`). If a target has the mean square :math:`N_{kl}` in degrees k, l, then
+:math:`B = \sum N_{kl} / \lambda_{kl}`, and the least B within an error is that of a ridge
+regression in these few components.
 
-.. math:: |T|^2 = \frac{q!}{(p + q)!} \prod_{j=0}^{p-1} (d + q + j),
+**BRFA: an upper bound.** The constants :math:`c_L` become functions of :math:`z = \langle x_0, x_i
+\rangle`: K is the sum of :math:`\varphi_L(z) \varphi_L(z')\, t^L (1 + b)`. So for a
+function G in degrees k, l
 
-which grows like :math:`d^p`. For one power of :math:`\langle x_0, S x_i \rangle` and of
-:math:`\langle \beta, x_i \rangle`, :math:`|T|^2 = (|S|^2 + |S \beta|^2) / 2`.
+.. math:: \sum_L v_L\, \varphi_L(z)\, G \quad \text{has} \quad
+          B \le E[G^2] \sum_L \frac{v_L^2}{2 M_{Lk} M_{L+1,l}} ,
 
-**BRFA.** The constants :math:`c_l` become functions of :math:`z = \langle x_0, x_i \rangle`: K is
-the sum of :math:`\varphi_l(z) \varphi_l(z')\, 4^{-l} \tbinom lr \tbinom{l+1}s\, a^r b^s`. So
-
-.. math:: \sum_l v_l\, \varphi_l(z)\, \langle T, x_0^{\otimes r} \otimes x_i^{\otimes s} \rangle
-          \quad \text{has} \quad
-          B \le |T|^2 \sum_l \frac{v_l^2\, 4^l}{\binom lr \binom{l+1}s} ,
-
-and :math:`\langle x_0, x_i \rangle^p \langle \beta, x_i \rangle^q` needs :math:`\sum_l v_l
-\varphi_l(z) = z^p` with r = 0, s = q and :math:`|T| = 1`: d plays no part in it. All
-:math:`\varphi_l` are blurred by a Gaussian, so that a polynomial is met only up to an error, which
-the bound depends on. It is the smallest norm of such a sum within that error.
+and :math:`z^p \langle \beta, x_i \rangle^q` needs :math:`\sum_L v_L \varphi_L(z) = z^p` for each of
+the components G of :math:`\langle \beta, x_i \rangle^q`, none of which has to do with z. The
+:math:`\varphi_L` are blurred by a Gaussian, so that a polynomial is met only up to an error, which
+the bound depends on. It is the smallest norm of such sums within that error; other functions of
+that space may be as near with a smaller one. For S other than the identity the part of S without
+trace is :math:`\sum_L v_L \varphi_L(z) \approx 1` times itself, and the error of that sum is taken
+as independent of it.
 """
 
 from __future__ import annotations
@@ -40,28 +42,33 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.features.harmonics import (
+    kernel_eigenvalue,
+    mixed_components,
+    plain_components,
+    term_eigenvalues,
+)
 from gradine.features.kernel import kernel, relu_coefficients
 from gradine.features.maps import SPREAD, Mean
 from gradine.features.targets import Target, on_sphere
 from gradine.inputs import Seed
 
-__all__ = ["complexity", "complexity_from_below", "kernel_coefficient"]
+__all__ = ["complexity", "complexity_from_below"]
 
 Array = NDArray[np.float64]
 
-TERMS = 400  # of the power series; 4^-l makes the rest nothing
-MOST_POWER = 50  # of a target: the series has all of these
-BLURRED_TERMS = 120  # of phi_l: 4^-l is below rounding long before
+MOST_POWER = 50  # of a target
+BLURRED_TERMS = 120  # of phi_L: what is beyond is below rounding
 NODES = 120  # of the quadrature over z
 TINY_RIDGE = 1e-10  # of the kernel matrix, relative to its diagonal
-LOG_RIDGES, HALVINGS = (-70.0, 10.0), 50  # between which a ridge is sought, and how closely
+LOG_RIDGES, HALVINGS = (-600.0, 10.0), 60  # between which a ridge is sought, and how closely
 SHARES = 21  # of an error between two parts that are tried
 
 
 def complexity(
     target: Target, dim: int, mean: Mean = "zero", error: float = 0.0, spread: float = SPREAD
 ) -> float:
-    """An upper bound of B(f), or of that of a function near f.
+    """The least B of functions near f: exact with mean zero, else an upper bound.
 
     ``error`` is how near: the mean squared difference over the mean square of F, for one query and
     one key on the sphere. With the identity mean it must be positive. ``spread`` is the standard
@@ -69,41 +76,41 @@ def complexity(
 
     >>> from gradine.features.targets import correlation, powers
     >>> round(complexity(powers(1, 16), 16), 2)
-    3.34
+    3.32
     >>> for dim in (16, 64):
     ...     target = correlation(1, dim)
-    ...     bounds = [complexity(target, dim, mean, error=0.1) for mean in ("zero", "identity")]
-    ...     print(*(round(bound) for bound in bounds))
-    43 19
-    163 16
+    ...     found = [complexity(target, dim, mean, error=0.1) for mean in ("zero", "identity")]
+    ...     print(*(round(B) for B in found))
+    41 17
+    161 15
     """
     if dim != len(target.beta):
         raise ValueError(f"dim is {dim}; the target is one of {len(target.beta)} coordinates")
-    p, q = target.correlation_power, target.direction_power
+    if mean not in ("zero", "identity"):
+        raise ValueError(f"mean is {mean!r}; expected 'zero' or 'identity'")
+    least = "from 0" if mean == "zero" else "above 0"
+    if not 0.0 <= error < 1.0 or dim < 2 or (mean == "identity" and error == 0.0):
+        raise ValueError(
+            f"error is {error:g} and dim {dim}; with the {mean} mean expected an error {least} to "
+            "below 1, and at least two coordinates"
+        )
+    p, q, plain = target.correlation_power, target.direction_power, target.matrix is None
     if max(p, q) > MOST_POWER:
         raise ValueError(f"{target.name}: powers are {p} and {q}; B(f) is known up to {MOST_POWER}")
-    if mean == "zero":
-        if not 0.0 <= error < 1.0:
-            raise ValueError(f"error is {error:g}; expected from 0 to below 1")
-        least = _tensor_norm(target, dim) / kernel_coefficient(p, p + q)
-        return least * (1.0 - math.sqrt(error)) ** 2 / (2.0 * spread) ** 2
-    if mean != "identity":
-        raise ValueError(f"mean is {mean!r}; expected 'zero' or 'identity'")
-    if not 0.0 < error < 1.0 or dim < 2:
+    if not plain and p > 0 and (p, q) != (1, 1):
         raise ValueError(
-            f"error is {error:g} and dim {dim}; with the identity mean expected an error between "
-            "0 and 1, and at least two coordinates"
+            f"{target.name}: powers are {p} and {q}; with another matrix than the identity, B(f) "
+            "is known for powers of 1 and 1"
         )
-    if target.matrix is None or p == 0:
-        return _blurred_norm(p, (0, q), dim, error, spread)
+    if mean == "zero":
+        return _exact(target, dim).norm(error) / (2.0 * spread) ** 2
+    if plain or p == 0:
+        parts = [
+            _blurred(p, (component,), dim, spread)
+            for component in plain_components(0, q, dim).items()
+        ]
+        return _together(parts).norm(error)
     return _mixture_norm(target, dim, error, spread)
-
-
-def kernel_coefficient(query_power: int, key_power: int) -> float:
-    """kappa_rs: how much of a^r b^s there is in the kernel of RFA."""
-    c = np.array(_series())
-    seen = np.flatnonzero(c > 0.0)
-    return float(np.sum(np.exp(np.log(c[seen]) + _log_share(seen, query_power, key_power))))
 
 
 def complexity_from_below(
@@ -120,53 +127,51 @@ def complexity_from_below(
     return float(values @ np.linalg.solve(K, values))
 
 
-def _log_share(l: NDArray[np.intp], r: int, s: int) -> Array:  # noqa: E741
-    """The logarithm of 4^-l binom(l, r) binom(l + 1, s): of a^r b^s in t^l (1 + b)."""
-    shares = [
-        _log_binomial(int(n), r) + _log_binomial(int(n) + 1, s) - int(n) * math.log(4.0) for n in l
-    ]
-    return np.array(shares)
+class _Spectrum(NamedTuple):
+    """A function in coordinates in which both its mean square and its norm are sums."""
+
+    parts: Array  #: of the function
+    values: Array  #: singular: a part of mean square one has the squared norm 1 / value^2
+    missed: float = 0.0  #: mean square of what the space does not have
+
+    @property
+    def whole(self) -> float:
+        return self.missed + float(self.parts @ self.parts)
+
+    def left(self, log: float) -> float:
+        """Mean squared error with this logarithm of a ridge."""
+        ridge = math.exp(log)
+        return self.missed + float(np.sum((self.parts * ridge / (self.values**2 + ridge)) ** 2))
+
+    def norm(self, error: float) -> float:
+        """The least squared norm within an error over the mean square: of ridge regression with
+        the largest ridge that leaves no more."""
+        if error == 0.0:
+            return float(np.sum((self.parts / self.values) ** 2))
+        (low, high), allowed = LOG_RIDGES, error * self.whole
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.left(middle) <= allowed else (low, middle)
+        return float(np.sum((self.parts * self.values / (self.values**2 + math.exp(low))) ** 2))
 
 
-def _series() -> list[float]:
-    """c_l, from the derivative of the function, which is (pi / 2 + arcsin t) / (2 pi)."""
-    c = [0.0] * TERMS
-    c[0], c[1] = 1.0 / (2.0 * math.pi), 0.25
-    arcsin = 1.0  # its coefficient of t^(2j+1)
-    for j in range((TERMS - 2) // 2):
-        c[2 * j + 2] = arcsin / (2 * j + 1) / (2 * j + 2) / (2.0 * math.pi)
-        arcsin *= (2 * j + 1) / (2 * j + 2)
-    return c
-
-
-def _log_binomial(n: int, k: int) -> float:
-    if k > n:
-        return -math.inf
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-
-
-def _tensor_norm(target: Target, dim: int) -> float:
-    """|T|^2 of the symmetric coefficients of <x_0, S x>^p <beta, x>^q, beta a unit vector."""
-    p, q, S = target.correlation_power, target.direction_power, target.matrix
-    if S is None or p == 0:
-        log = sum(math.log(dim + q + j) for j in range(p))
-        return math.exp(log + math.lgamma(q + 1) - math.lgamma(p + q + 1))
-    if (p, q) == (1, 1):
-        return _mixed_norm(S, target.beta)
-    raise ValueError(
-        f"{target.name}: powers are {p} and {q}; with another matrix than the identity, B(f) is "
-        "known for powers of 1 and 1"
+def _together(parts: list[_Spectrum]) -> _Spectrum:
+    """Of a sum of functions that are orthogonal in both ways."""
+    return _Spectrum(
+        np.concatenate([part.parts for part in parts]),
+        np.concatenate([part.values for part in parts]),
+        sum(part.missed for part in parts),
     )
 
 
-def _mixed_norm(S: Array, beta: Array) -> float:
-    """|T|^2 of <x_0, S x> <beta, x>."""
-    return float(np.sum(S**2) + np.sum((S @ beta) ** 2)) / 2.0
-
-
-def _mean_square(S: Array, beta: Array) -> float:
-    """Of <x_0, S x> <beta, x> on the sphere, times d^2 (d + 2)."""
-    return float(np.sum(S**2) + 2.0 * np.sum((S @ beta) ** 2))
+def _exact(target: Target, dim: int) -> _Spectrum:
+    """A target in the space of RFA."""
+    if target.matrix is None or target.correlation_power == 0:
+        found = plain_components(target.correlation_power, target.direction_power, dim)
+    else:
+        found = mixed_components(target.matrix, target.beta)
+    values = [kernel_eigenvalue(*degrees, dim) for degrees in found]
+    return _Spectrum(np.sqrt(list(found.values())), np.sqrt(values))
 
 
 def _mixture_norm(target: Target, dim: int, error: float, spread: float) -> float:
@@ -175,69 +180,48 @@ def _mixture_norm(target: Target, dim: int, error: float, spread: float) -> floa
     Roots of their errors add up at the most, and are shared out as is best. They are of different
     degrees in the query, so that their squared norms add up.
     """
-    _tensor_norm(target, dim)  # refuses other powers
     S = np.asarray(target.matrix)
     tau = float(np.trace(S)) / dim
-    rest = S - tau * np.eye(dim)
-    whole = _mean_square(S, target.beta)
+    rest = mixed_components(S - tau * np.eye(dim), target.beta)
     parts = (
-        (_mean_square(S - rest, target.beta) / whole, tau**2, 1, (0, 1)),
-        (_mean_square(rest, target.beta) / whole, _mixed_norm(rest, target.beta), 0, (1, 2)),
+        _blurred(1, (((0, 1), tau**2 / dim),), dim, spread),
+        _blurred(0, tuple(rest.items()), dim, spread),
     )
+    whole = sum(mixed_components(S, target.beta).values())
     least = math.inf
     for share in np.linspace(0.0, 1.0, SHARES):
         norm = 0.0
-        for root, (square, tensor, power, degrees) in zip((share, 1.0 - share), parts, strict=True):
-            allowed = root**2 * error
-            if square > allowed:  # else nothing is near enough
-                within = allowed / square
-                norm += (
-                    tensor * _blurred_norm(power, degrees, dim, within, spread)
-                    if within > 0.0
-                    else math.inf
-                )
+        for root, part in zip((share, 1.0 - share), parts, strict=True):
+            allowed = root**2 * error * whole
+            if part.whole > allowed:  # else nothing is near enough
+                norm += part.norm(allowed / part.whole) if allowed > 0.0 else math.inf
         least = min(least, norm)
     return least
 
 
-class _Blurred(NamedTuple):
-    """Regression of z^power on phi_l(z), weighted, in coordinates in which it is diagonal."""
-
-    parts: Array  #: of z^power
-    values: Array  #: singular
-    whole: float  #: the mean square of z^power
-    missed: float  #: of that, what no sum of phi_l has
-
-    def left(self, log: float) -> float:
-        """Mean squared error with this logarithm of a ridge."""
-        ridge = math.exp(log)
-        return self.missed + float(np.sum((self.parts * ridge / (self.values**2 + ridge)) ** 2))
-
-
 @lru_cache(maxsize=64)
-def _blurred(power: int, degrees: tuple[int, int], dim: int, spread: float) -> _Blurred:
-    """With z as it is on the sphere, and v_l in units of the root of its share of a^r b^s."""
+def _blurred(
+    power: int, components: tuple[tuple[tuple[int, int], float], ...], dim: int, spread: float
+) -> _Spectrum:
+    """z^power times a function with these components, by phi_L(z) times that function.
+
+    Regression on phi_L in units of the root of what the function costs in t^L (1 + b), with z as
+    it is on the sphere.
+    """
     from scipy.special import roots_gegenbauer
 
     z, density = roots_gegenbauer(NODES, 0.5 * dim - 1.0)
     roots = np.sqrt(density / density.sum())
-    shares = np.exp(0.5 * _log_share(np.arange(BLURRED_TERMS), *degrees))
+    size = sum(square for _, square in components)
+    if size == 0.0:
+        return _Spectrum(np.zeros(1), np.ones(1))
+    cost = np.zeros(BLURRED_TERMS)
+    with np.errstate(divide="ignore"):  # a term without these degrees has an infinite cost
+        for degrees, square in components:
+            cost += square / size / term_eigenvalues(*degrees, dim, BLURRED_TERMS)
+    shares = np.sqrt(1.0 / cost)
     basis = (shares[:, None] * relu_coefficients(z, 2.0 * spread, BLURRED_TERMS)).T * roots[:, None]
-    wanted = z**power * roots
+    wanted = math.sqrt(size) * z**power * roots
     U, values, _ = np.linalg.svd(basis, full_matrices=False)
-    parts, whole = U.T @ wanted, float(wanted @ wanted)
-    return _Blurred(parts, values, whole, max(whole - float(parts @ parts), 0.0))
-
-
-def _blurred_norm(
-    power: int, degrees: tuple[int, int], dim: int, error: float, spread: float
-) -> float:
-    """The least norm with which sum v_l phi_l(z) is z^power within an error: of ridge regression
-    with the largest ridge that leaves no more."""
-    found = _blurred(power, degrees, dim, spread)
-    low, high = LOG_RIDGES
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        enough = found.left(middle) <= error * found.whole
-        low, high = (middle, high) if enough else (low, middle)
-    return float(np.sum((found.parts * found.values / (found.values**2 + math.exp(low))) ** 2))
+    parts = U.T @ wanted
+    return _Spectrum(parts, values, max(float(wanted @ wanted - parts @ parts), 0.0))
