@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge, RidgeCV
+from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gradine import FlatTokens, RandomFeatureAttention, RandomFeatureMLP
+from gradine.features.targets import correlation, on_sphere
 
 SMALL = RandomFeatureAttention(n_heads=30, random_state=0)
 
@@ -41,7 +44,50 @@ def test_averages_over_keys_are_learned_by_attention(activation, mean):
     neurons = RandomFeatureMLP(300, random_state=0).fit(X[:300], y[:300])
     least = 0.9 if activation == "relu" else 0.3  # softmax of small logits is nearly linear
     assert model.score(X[300:], y[300:]) > max(least, neurons.score(X[300:], y[300:]))
-    assert model.alpha_ > 0.0 and len(model.gcv_["alphas"]) == len(model.gcv_["errors"])
+    assert model.alpha_ > 0.0 and len(model.cv_["alphas"]) == len(model.cv_["errors"])
+
+
+def noisy(n, noise, seed):
+    X = on_sphere(n + 1000, 4, 6, seed)
+    y = correlation(1, 6)(X)
+    y /= y.std()
+    return X, y, y + noise * np.random.default_rng(seed).standard_normal(len(y))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_alphas_are_as_good_as_those_of_scikit_learn_where_examples_are_features(seed):
+    X, y, Y = noisy(140, 0.5, seed)
+    model = RandomFeatureAttention(20, random_state=seed).fit(X[:140], Y[:140])
+    A = model.map_(X)
+    peer = RidgeCV(alphas=model.cv_["alphas"]).fit(A[:140], Y[:140])
+    assert model.alpha_ == pytest.approx(peer.alpha_)
+    assert model.cv_["errors"].min() == pytest.approx(-peer.best_score_, rel=1e-6)
+    assert r2_score(y[140:], model.predict(X[140:])) > 0.1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_bootstrap_does_not_make_cross_validation_blind(seed):
+    X, y, _ = noisy(300, 0.0, seed)
+    rows = np.random.default_rng(seed).integers(0, 300, 300)
+    model = RandomFeatureAttention(20, random_state=seed).fit(X[rows], y[rows])
+    A = model.map_(X)
+    peer = RidgeCV(alphas=model.cv_["alphas"]).fit(A[rows], y[rows])
+    found = r2_score(y[300:], model.predict(X[300:]))
+    assert found > max(peer.score(A[300:], y[300:]) - 0.03, 0.15)
+    same = Ridge(alpha=model.alpha_).fit(A[rows], y[rows])
+    np.testing.assert_allclose(model.predict(X), same.predict(A), atol=1e-8)
+
+
+def test_each_output_has_its_own_alpha():
+    X, y, _ = noisy(400, 0.0, 0)
+    noise = 30.0 * np.random.default_rng(1).standard_normal(len(y))
+    both = np.stack([y, noise], axis=1)
+    model = RandomFeatureAttention(60, random_state=0).fit(X[:400], both[:400])
+    alone = RandomFeatureAttention(60, random_state=0).fit(X[:400], y[:400])
+    assert isinstance(alone.alpha_, float) and model.alpha_.shape == (2,)
+    assert model.alpha_[1] > model.alpha_[0] == alone.alpha_
+    np.testing.assert_allclose(model.predict(X)[:, 0], alone.predict(X), atol=1e-8)
+    assert model.cv_["errors"].shape == (*alone.cv_["errors"].shape, 2)
 
 
 def test_vector_targets_and_tensors():

@@ -38,11 +38,25 @@ class RidgeConfig:
 
 
 class Design:
-    """Features of examples, centered if there is an intercept, in one precision or the other."""
+    """Features of examples, centered if there is an intercept, in one precision or the other.
 
-    def __init__(self, features: FeatureMap, X: Array, config: RidgeConfig, centered: bool) -> None:
+    An example may stand for several equal ones, ``counts`` of them: its row is then multiplied by
+    the root of its count, which leaves sums of squares as they were.
+    """
+
+    def __init__(
+        self,
+        features: FeatureMap,
+        X: Array,
+        config: RidgeConfig,
+        centered: bool,
+        counts: Array | None = None,
+    ) -> None:
         self.features, self.X, self.config, self.centered = features, X, config, centered
         self.n, self.p = len(X), features.n_features
+        self.counts = np.ones(self.n) if counts is None else counts
+        self.roots = np.sqrt(self.counts)
+        self._repeated = counts is not None
         self._kept: NDArray | None = None
 
     @cached_property
@@ -50,9 +64,9 @@ class Design:
         """Of the features, if these are centered."""
         total = np.zeros(self.p)
         if self.centered:
-            for _, block in self._made(np.float64, self.X):
-                total += block.sum(axis=0)
-        return total / self.n
+            for part, block in self._made(np.float64, self.X):
+                total += self.counts[part] @ block
+        return total / self.counts.sum()
 
     @cached_property
     def sample(self) -> Sample:
@@ -71,8 +85,11 @@ class Design:
             else:  # good enough for the means, too
                 for part, block in self._made(dtype, self.X):
                     kept[part] = block
-                self.means = kept.mean(axis=0) if self.centered else np.zeros(self.p)
+                share = self.counts / self.counts.sum()
+                self.means = share @ kept if self.centered else np.zeros(self.p)
                 kept -= self.means
+                if self._repeated:
+                    kept *= self.roots[:, None]
             self._kept = kept
         return self._kept is not None and self._kept.dtype == dtype
 
@@ -82,10 +99,13 @@ class Design:
             for part in self._parts(dtype, self.n if rows is None else len(rows)):
                 yield part, self._kept[part if rows is None else rows[part]]
             return
-        means = self.means.astype(dtype)
+        means, roots = self.means.astype(dtype), self.roots.astype(dtype)
+        roots = roots if rows is None else roots[rows]
         for part, block in self._made(dtype, self.X if rows is None else self.X[rows]):
             if self.centered:
                 block -= means
+            if self._repeated:
+                block *= roots[part, None]
             yield part, block
 
     def _parts(self, dtype: type, count: int) -> Iterator[slice]:
@@ -110,11 +130,11 @@ class Design:
         """Phi^T U."""
         out = np.zeros((self.p, U.shape[1]), dtype)
         if "means" not in self.__dict__ and self.centered:  # one pass for both
-            total = np.zeros(self.p)
+            total, U = np.zeros(self.p), self.roots[:, None] * U
             for part, block in self._made(np.float64, self.X):
-                total += block.sum(axis=0)
+                total += self.counts[part] @ block
                 out += block.T @ U[part]
-            self.means = total / self.n
+            self.means = total / self.counts.sum()
             return out - np.outer(self.means, U.sum(axis=0)).astype(dtype)
         for part, block in self.blocks(dtype):
             out += block.T @ U[part]
@@ -141,7 +161,11 @@ class Design:
             assert self._kept is not None
             return self._kept @ self._kept.T
         X = self.X.astype(np.float64)
-        return inner_products(self.features, X, self.n, self.config.block_bytes, self.means)[0]
+        block_bytes = self.config.block_bytes
+        kernel = inner_products(self.features, X, self.n, block_bytes, self.means)[0]
+        kernel *= self.roots
+        kernel *= self.roots[:, None]
+        return kernel
 
 
 def inner_products(

@@ -44,12 +44,18 @@ class _RandomFeatureRegressor(RegressorMixin, BaseEstimator, ABC):
         self._check()
         self.n_tokens_, self.n_features_in_ = X.shape[1:]
         self.map_ = self._draw(X.shape[1:], _generator(self.random_state))
-        design = Design(self.map_, X, self._config(), self.fit_intercept)
-        found, self.gcv_ = self._solve(design, y)
+        X, y, counts = _distinct(X, y)
+        with np.errstate(over="ignore", invalid="ignore"):  # it is refused by name
+            design = Design(self.map_, X, self._config(), self.fit_intercept, counts)
+            found, self.cv_ = self._solve(design, y)
         self.coef_, self.intercept_, self.alpha_ = found.coefficients, found.intercept, found.alpha
+        if np.size(self.alpha_) == 1:
+            self.alpha_ = float(np.ravel(self.alpha_)[0])
         self.solver_, self.n_iter_ = found.method, found.iterations
         if flat:
             self.coef_, self.intercept_ = self.coef_[:, 0], float(self.intercept_[0])
+            if self.cv_ is not None:
+                self.cv_["errors"] = self.cv_["errors"][:, 0]
         return self
 
     def predict(self, X: Any) -> Array:
@@ -62,7 +68,10 @@ class _RandomFeatureRegressor(RegressorMixin, BaseEstimator, ABC):
                 f"fitted to {self.n_tokens_} tokens of {self.n_features_in_}"
             )
         coefficients = self.coef_.reshape(self.map_.n_features, -1)
-        outputs = Design(self.map_, X, self._config(), centered=False).times(coefficients)
+        with np.errstate(over="ignore", invalid="ignore"):
+            outputs = Design(self.map_, X, self._config(), centered=False).times(coefficients)
+        if not np.isfinite(outputs).all():
+            raise ValueError("features of X overflow: scale X down")
         return outputs.reshape(len(X), *self.coef_.shape[1:]) + self.intercept_
 
     def _config(self) -> RidgeConfig:
@@ -89,7 +98,7 @@ class _RandomFeatureRegressor(RegressorMixin, BaseEstimator, ABC):
             return fit_ridge(design, y, max(float(self.alpha), np.finfo(float).tiny)), None
         rows = np.arange(min(ROWS_FOR_SIZE, design.n))
         squares = sum(float(np.sum(block**2)) for _, block in design.blocks(np.float64, rows))
-        size = squares / len(rows) or 1.0
+        size = squares / float(design.counts[rows].sum()) or 1.0
         if not np.isfinite(size):
             raise ValueError("features of X overflow: scale X down")
         alphas = size * RELATIVE_ALPHAS
@@ -116,9 +125,12 @@ class RandomFeatureAttention(_RandomFeatureRegressor):
     (BRFA), so that heads begin with the similarity of query and key. ``activation="softmax"``
     attends as a transformer does, without the :math:`1/N`.
 
-    Values minimise the squared error plus ``alpha`` times their squared norm; ``alpha="cv"`` is
-    chosen by generalised cross validation. With ``max_norm`` their norm is bounded instead, as in
-    the theory, and alpha does not matter. Features that are kept, and what it takes to make some,
+    Values minimise the squared error plus ``alpha`` times their squared norm. ``alpha="cv"`` is
+    chosen by the error on examples that are left out, one at a time and with all that are equal to
+    it, in closed form, and for each output on its own: ``alpha_`` is a number, or one for each of
+    several outputs, and ``cv_`` holds the alphas and their errors. Beyond 10,000 examples and
+    features it is generalised cross validation. With ``max_norm`` the norm is bounded instead, as
+    in the theory, and alpha does not matter. Features that are kept, and what it takes to make some,
     are at most ``memory`` MiB each: where all do not fit, they are made again in every pass over
     the examples.
 
@@ -292,6 +304,21 @@ def _targets(y: Any, n: int) -> tuple[Array, bool]:
     if y.ndim not in (1, 2) or len(y) != n:
         raise ValueError(f"y has shape {y.shape}; expected ({n},) or ({n}, t), a row for each of X")
     return y.reshape(n, -1), y.ndim == 1
+
+
+def _distinct(X: Array, y: Array) -> tuple[Array, Array, Array | None]:
+    """Equal examples, as of a bootstrap, as one with the mean of their targets; and their counts.
+
+    The fit is the same. Cross validation is not: it must leave out all that are equal at once.
+    """
+    places: dict[bytes, int] = {}
+    groups = np.array([places.setdefault(row.tobytes(), len(places)) for row in X])
+    if len(places) == len(X):
+        return X, y, None
+    _, first, counts = np.unique(groups, return_index=True, return_counts=True)
+    sums = np.zeros((len(counts), y.shape[1]))
+    np.add.at(sums, groups, y)
+    return X[first], sums / counts[:, None], counts.astype(np.float64)
 
 
 def _number(name: str, value: Any, least: float) -> None:

@@ -3,12 +3,16 @@
     minimise over C   |Y - Phi C|^2 + alpha |C|^2,        Phi (n, p), by rows of examples.
 
 Where the smaller of n and p is small, its Gram matrix, Phi^T Phi or Phi Phi^T, is summed up in one
-pass and solved in double precision; its eigenvalues give the error of generalised cross validation
-[GHW79] for every alpha at once:
+pass and solved in double precision. Its eigenvectors give, for every alpha at once and for every
+output on its own, the error on each example of the fit to all others, with H the smoother:
 
-    GCV(alpha) = n |Y - Phi C|^2 / (n - trace of the smoother)^2.
+    (y_i - f(x_i)) / (1 - H_ii).
 
-Where both are large, conjugate gradients take over (`gradine.features.iteration`).
+Equal examples are to be one row of the design: else the fit to all others knows the one that was
+left out. Where n and p are large, conjugate gradients take over (`gradine.features.iteration`), and
+1 - H_ii is replaced by its mean, which is generalised cross validation [GHW79]. Near n = p either
+can by chance be far too kind to small alphas: an alpha that leaves nearly nothing of the examples
+free is chosen only if its error is less than half of that of any other.
 
 [Hut90] Hutchinson, A stochastic estimator of the trace, Commun. Stat. Simul. 19 (1990) 433-450.
 [GHW79] Golub, Heath, Wahba, Generalized cross-validation, Technometrics 21 (1979) 215-223.
@@ -16,7 +20,6 @@ Where both are large, conjugate gradients take over (`gradine.features.iteration
 
 from __future__ import annotations
 
-import itertools
 import math
 import warnings
 from dataclasses import dataclass
@@ -35,6 +38,9 @@ BISECTIONS = 200
 RISES = 3  # alphas in a row at which the error rises, before the rest is left out
 SOLVED = 1e-6  # relative gradient at which a solution counts as one
 PROBES = 8  # random vectors that a trace is estimated by
+#: Mean of 1 - H_ii below which cross validation is not trusted: what is left of the examples is
+#: nearly nothing, divided by nearly nothing. There an error counts as this many times as large.
+LEAST_FREE, DOUBT = 0.05, 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +49,7 @@ class Ridge:
 
     coefficients: Array  #: (p, t)
     intercept: Array  #: (t,)
-    alpha: float
+    alpha: float | Array  #: (t,) where each output has its own
     method: str  #: "primal", "dual" or "iterative"
     iterations: int  #: of conjugate gradients
 
@@ -57,8 +63,9 @@ def fit_ridge(design: Design, Y: Array, alpha: float, progress: Progress | None 
         if found.left > SOLVED:
             _warn(alpha, found.left)
         return _ridge(design, found.coefficients, offset, alpha, "iterative", found.passes)
-    dual = design.n < design.p
+    dual = _is_dual(design)
     matrix = _finite(design.kernel() if dual else design.gram())
+    smaller = len(matrix)
     matrix.flat[:: smaller + 1] += alpha
     solved = _solve_positive(matrix, Y if dual else design.transposed(Y))
     C = design.transposed(solved) if dual else solved
@@ -96,36 +103,62 @@ class Spectrum:
 
     def __init__(self, design: Design, Y: Array) -> None:
         self.design = design
-        Y, self.offset = _centered(design, Y)
-        self.dual = design.n < design.p
+        self.Y, self.offset = _centered(design, Y)
+        self.dual = _is_dual(design)
         matrix = _finite(design.kernel() if self.dual else design.gram())
-        values, self.vectors = np.linalg.eigh(matrix)
-        self.values = np.maximum(values, 0.0)
-        self.largest = max(float(self.values[-1]), np.finfo(float).tiny)
+        constant = self.dual and design.centered
+        if constant:  # nothing to centered features: far from other eigenvalues, and then left out
+            ones = design.roots / np.linalg.norm(design.roots)
+            matrix += max(2.0 * float(np.linalg.norm(matrix)), 1.0) * np.outer(ones, ones)
+        values, vectors = np.linalg.eigh(matrix)
+        kept = slice(len(values) - constant)
+        self.values, self.vectors = np.maximum(values[kept], 0.0), vectors[:, kept]
+        self.largest = max(float(self.values.max(initial=0.0)), np.finfo(float).tiny)
         #: Below this, rounding of the eigenvalues takes the part of alpha.
         self.least_alpha = 10.0 * len(values) * np.finfo(float).eps * self.largest
-        right = Y if self.dual else design.transposed(Y)
+        right = self.Y if self.dual else design.transposed(self.Y)
         self.inner = self.vectors.T @ right
-        # |V^T Y|^2 of the dual, by eigenvalue, and what of Y no feature can explain.
+        # |V^T Y|^2 of the dual, by eigenvalue.
         seen = self.values > self.least_alpha
         squares = np.sum(self.inner**2, axis=1)
         self.energies = squares if self.dual else squares / np.where(seen, self.values, np.inf)
-        self.unseen = 0.0 if self.dual else max(float(np.sum(Y**2) - self.energies.sum()), 0.0)
 
-    def error(self, alpha: float) -> float:
-        """The error of generalised cross validation, mean squared over examples."""
-        n, shrunk = self.design.n, alpha / (self.values + alpha)
-        left = float(np.sum(shrunk**2 * self.energies)) + self.unseen
-        free = float(np.sum(shrunk)) + n - len(shrunk) - self.design.centered
-        return n * left / max(free, 1e-9 * n) ** 2
+    def errors(self, alphas: Array) -> tuple[Array, Array]:
+        """Mean squared errors (alphas, t) on examples that were left out, one at a time, and means
+        (alphas,) of 1 - H_ii."""
+        n, t, count = *self.Y.shape, len(alphas)
+        errors, free = np.empty((count, t)), np.maximum(self._free(alphas), np.finfo(float).eps)
+        step = max(1, self.design.config.block_bytes // (8 * n * count))  # outputs at a time
+        for part in (slice(start, start + step) for start in range(0, t, step)):
+            shrunk = self.inner[:, None, part] / (self.values[:, None] + alphas)[:, :, None]
+            C = self.vectors @ shrunk.reshape(len(shrunk), count * shrunk.shape[2])
+            if self.dual:
+                left = C.reshape(n, count, -1) * alphas[:, None]
+            else:
+                left = self.Y[:, None, part] - self.design.times(C).reshape(n, count, -1)
+            errors[:, part] = np.sum((left / free[:, :, None]) ** 2, axis=0)
+        return errors / self.design.counts.sum(), free.mean(axis=0)
+
+    def _free(self, alphas: Array) -> Array:
+        """1 - H_ii (n, alphas)."""
+        weights = 1.0 / (self.values[:, None] + alphas)
+        if self.dual:
+            return self.vectors**2 @ (alphas * weights)
+        free = np.ones((self.design.n, len(alphas)))
+        if self.design.centered:
+            free -= (self.design.counts / self.design.counts.sum())[:, None]
+        for part, block in self.design.blocks(np.float64):
+            free[part] -= (block @ self.vectors) ** 2 @ weights
+        return free
 
     def norm(self, alpha: float) -> float:
         """|C|, over all outputs."""
         squares = self.energies * self.values / (self.values + alpha) ** 2
         return float(np.sqrt(np.sum(squares)))
 
-    def solution(self, alpha: float) -> Ridge:
-        C = self.vectors @ (self.inner / (self.values + alpha)[:, None])
+    def solution(self, alpha: float | Array) -> Ridge:
+        """For one alpha, or for one of each output."""
+        C = self.vectors @ (self.inner / (self.values[:, None] + alpha))
         if self.dual:
             C = self.design.transposed(C)
         return _ridge(self.design, C, self.offset, alpha, "dual" if self.dual else "primal", 0)
@@ -134,16 +167,27 @@ class Spectrum:
 def best_alpha(
     design: Design, Y: Array, alphas: Array, progress: Progress | None = None
 ) -> tuple[Ridge, Array]:
-    """The solution of least error by generalised cross validation, and the errors of all alphas.
+    """The solution of least error by cross validation, an alpha for each output, and the errors
+    (alphas, t) of all alphas.
 
     Where eigenvalues would take too long, the trace of the smoother is estimated by its action on
     a few random vectors, which come as more outputs in the same products [Hut90].
     """
     if min(design.n, design.p) <= design.config.spectral:
         path = Spectrum(design, Y)
-        errors = np.array([path.error(alpha) for alpha in alphas])
-        return path.solution(float(alphas[int(np.argmin(errors))])), errors
-    return _best_by_probes(design, Y, alphas, progress)
+        errors, free = path.errors(alphas)
+        doubted = np.where(free < LEAST_FREE, DOUBT, 1.0)[:, None] * errors
+        falling = np.argsort(-alphas)  # of equal errors, that of the smoothest
+        found = path.solution(alphas[falling][np.argmin(doubted[falling], axis=0)])
+    else:
+        found, errors = _best_by_probes(design, Y, alphas, progress)
+    if np.any(found.alpha == alphas.min()):
+        warnings.warn(
+            f"the smallest alpha of those tried, {alphas.min():.1e}, has the least error by cross "
+            "validation: a smaller one may be better, or the examples are too few to tell",
+            stacklevel=2,
+        )
+    return found, errors
 
 
 def _best_by_probes(
@@ -152,30 +196,35 @@ def _best_by_probes(
     Y, offset = _centered(design, Y)
     n, t = Y.shape
     probes = np.random.default_rng(n).choice([-1.0, 1.0], (n, PROBES))
-    probes -= probes.mean(axis=0) if design.centered else 0.0
+    if design.centered:
+        probes -= np.outer(design.roots, design.roots @ probes) / design.counts.sum()
     right = _finite(design.transposed(np.concatenate([Y, probes], axis=1)))
-    errors, solutions, start = np.full(len(alphas), np.inf), [], None
+    errors, start, passes, worst = np.full((len(alphas), t), np.inf), None, 0, 0.0
+    C, best = np.zeros((design.p, t)), np.full(t, -1)
+    least = np.full(t, np.inf)
     order = np.argsort(-alphas)  # from the smoothest on: each solution is a start for the next
     for done, i in enumerate(order):
         found = iterate(design, right, float(alphas[i]), None, start)
-        if found.left > SOLVED and solutions:
+        if found.left > SOLVED and done:
             break  # and smaller alphas are harder
-        start = found.coefficients
+        start, passes = found.coefficients, passes + found.passes
         outputs = design.times(start)
-        left = float(np.sum((Y - outputs[:, :t]) ** 2))
         # n - trace, as probes - outputs: where it is small, n less an estimate would be noise.
         free = float(np.mean(np.sum(probes * (probes - outputs[:, t:]), axis=0)))
-        errors[i] = n * left / max(free, 1e-9 * n) ** 2
-        solutions.append((errors[i], start[:, :t], float(alphas[i]), found))
+        left = np.sum((Y - outputs[:, :t]) ** 2, axis=0)
+        errors[i] = n * left / max(free, 1e-9 * n) ** 2 * (n / design.counts.sum())
+        doubted = (DOUBT if free < LEAST_FREE * n else 1.0) * errors[i]
+        better = (best < 0) | (doubted < least)
+        C[:, better], best[better], least[better] = start[:, :t][:, better], i, doubted[better]
+        worst = max(worst, found.left)
         if progress is not None:
             progress((done + 1) / len(alphas))
-        last = [error for error, *_ in solutions[-RISES - 1 :]]
-        if len(last) > RISES and all(a < b for a, b in itertools.pairwise(last)):
+        last = errors[order[max(done - RISES, 0) : done + 1]]
+        if len(last) > RISES and np.all(np.diff(last, axis=0) > 0.0):
             break
-    _, C, alpha, found = min(solutions, key=lambda solution: solution[0])
-    if found.left > SOLVED:
-        _warn(alpha, found.left)
-    return _ridge(design, C, offset, alpha, "iterative", found.passes), errors
+    if worst > SOLVED:
+        _warn(float(alphas[order[0]]), worst)
+    return _ridge(design, C, offset, alphas[best], "iterative", passes), errors
 
 
 def _finite(matrix: Array) -> Array:
@@ -196,12 +245,23 @@ def _warn(alpha: float, left: float) -> None:
 
 
 def _centered(design: Design, Y: Array) -> tuple[Array, Array]:
-    offset = Y.mean(axis=0) if design.centered else np.zeros(Y.shape[1])
-    return Y - offset, offset
+    share = design.counts / design.counts.sum()
+    offset = share @ Y if design.centered else np.zeros(Y.shape[1])
+    return design.roots[:, None] * (Y - offset), offset
+
+
+def _is_dual(design: Design) -> bool:
+    """Whether n is the smaller one; where n - p - the mean is nothing, 1 - H_ii needs it exact."""
+    return design.n <= design.p + design.centered
 
 
 def _ridge(
-    design: Design, C: Array, offset: Array, alpha: float, method: str, iterations: int
+    design: Design,
+    C: Array,
+    offset: Array,
+    alpha: float | Array,
+    method: str,
+    iterations: int,
 ) -> Ridge:
     return Ridge(C, offset - design.means @ C, alpha, method, iterations)
 
