@@ -112,6 +112,8 @@ def test_what_is_found_and_predicted(units):
     curve = entry["models"]["RFA"]
     assert np.allclose(curve["median"], np.median(curve["errors"], axis=0))
     assert np.shape(curve["errors"]) == (2, 4)
+    pairs = np.divide(curve["errors"], entry["models"]["BRFA"]["errors"])
+    assert np.allclose(entry["ratio"]["median"], np.median(pairs, axis=0))
     assert entry["predicted"]["RFA"][-1] == pytest.approx(curve["median"][-1])
     shrink = np.sqrt(entry["complexity"]["BRFA"] / entry["complexity"]["RFA"])
     assert np.allclose(entry["predicted"]["BRFA"], shrink * np.array(entry["predicted"]["RFA"]))
@@ -130,6 +132,10 @@ def test_pictures(units, tmp_path):
         assert path.stat().st_size > 5000
     svg = (tmp_path / "powers.svg").read_text(encoding="utf-8")
     assert "RFMLP" in svg and "examples n" in svg
+    assert svg.count("test error / variance") == 1 and "(BRFA)" in svg
+    svg = (tmp_path / "gamma.svg").read_text(encoding="utf-8")
+    assert svg.count("test error / variance") == 2 and svg.count("RFMLP") == 1  # two rows
+    assert "by seed" in svg
 
 
 def test_targets_of_a_figure():

@@ -177,6 +177,21 @@ def test_complexity_of_correlations_grows_with_a_power_of_the_dimension():
     assert far == pytest.approx(near, rel=0.05)  # |x|^2 = 1 saves ever less
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_mean_square_of_a_mixture_given_the_inner_product(sign):
+    dim, rng = 4, np.random.default_rng(1)
+    R, beta = rng.standard_normal((dim, dim)), np.eye(dim)[1]
+    R += sign * R.T  # much of it along z, or none
+    R -= np.trace(R) / dim * np.eye(dim)
+    pairs = on_sphere(400_000, 1, dim, seed=4)
+    query, key = pairs[:, 0], pairs[:, 1]
+    z, squares = np.sum(query * key, axis=1), (np.sum(query @ R * key, axis=1) * (key @ beta)) ** 2
+    design = np.stack([np.ones_like(z), z**2, z**4], axis=1)
+    fitted = np.linalg.lstsq(design, squares / squares.mean(), rcond=None)[0]
+    np.testing.assert_allclose(fitted, [*bounds._square_given(R, beta), 0.0], atol=0.06)
+    assert sign * fitted[1] > 0.2  # far more than the tolerance
+
+
 def test_complexity_of_mixtures():
     plain, mixed = gamma_mixture(0.0, 8, seed=2), gamma_mixture(2.0, 8, seed=2)
     assert complexity(plain, 8) == pytest.approx(complexity(correlation(1, 8), 8))

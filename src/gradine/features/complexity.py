@@ -28,9 +28,8 @@ and :math:`z^p \langle \beta, x_i \rangle^q` needs :math:`\sum_L v_L \varphi_L(z
 the components G of :math:`\langle \beta, x_i \rangle^q`, none of which has to do with z. The
 :math:`\varphi_L` are blurred by a Gaussian, so that a polynomial is met only up to an error, which
 the bound depends on. It is the smallest norm of such sums within that error; other functions of
-that space may be as near with a smaller one. For S other than the identity the part of S without
-trace is :math:`\sum_L v_L \varphi_L(z) \approx 1` times itself, and the error of that sum is taken
-as independent of it.
+that space may be as near with a smaller one. For S other than the identity, the part of S without
+trace has to be met by :math:`\sum_L v_L \varphi_L(z) \approx 1` times itself.
 """
 
 from __future__ import annotations
@@ -182,10 +181,11 @@ def _mixture_norm(target: Target, dim: int, error: float, spread: float) -> floa
     """
     S = np.asarray(target.matrix)
     tau = float(np.trace(S)) / dim
-    rest = mixed_components(S - tau * np.eye(dim), target.beta)
+    without_trace = S - tau * np.eye(dim)
+    rest = mixed_components(without_trace, target.beta)
     parts = (
         _blurred(1, (((0, 1), tau**2 / dim),), dim, spread),
-        _blurred(0, tuple(rest.items()), dim, spread),
+        _blurred(0, tuple(rest.items()), dim, spread, _square_given(without_trace, target.beta)),
     )
     whole = sum(mixed_components(S, target.beta).values())
     least = math.inf
@@ -199,19 +199,40 @@ def _mixture_norm(target: Target, dim: int, error: float, spread: float) -> floa
     return least
 
 
+def _square_given(R: Array, beta: Array) -> tuple[float, float]:
+    """The mean square of <x_0, R x> <beta, x> given z, R without trace: first + second z^2.
+
+    In units of the mean square itself. With x_0 = z x + sqrt(1 - z^2) y it takes
+    E[|R x|^2 <beta, x>^2] and E[<x, R x>^2 <beta, x>^2], by Wick's formula.
+    """
+    dim, even = len(beta), 0.5 * (R + R.T)
+    whole = float(np.sum(R**2) + 2.0 * np.sum((R @ beta) ** 2)) / (dim * (dim + 2))
+    along = float(2.0 * np.sum(even**2) + 8.0 * np.sum((even @ beta) ** 2))
+    along /= dim * (dim + 2) * (dim + 4)
+    if whole == 0.0:
+        return 1.0, 0.0
+    across = (whole - along) / (dim - 1)
+    return across * dim / whole, (along - across) * dim / whole
+
+
 @lru_cache(maxsize=64)
 def _blurred(
-    power: int, components: tuple[tuple[tuple[int, int], float], ...], dim: int, spread: float
+    power: int,
+    components: tuple[tuple[tuple[int, int], float], ...],
+    dim: int,
+    spread: float,
+    square_given: tuple[float, float] = (1.0, 0.0),
 ) -> _Spectrum:
     """z^power times a function with these components, by phi_L(z) times that function.
 
     Regression on phi_L in units of the root of what the function costs in t^L (1 + b), with z as
-    it is on the sphere.
+    it is on the sphere. Given z, the function has the mean square first + second z^2, in units of
+    that of all.
     """
     from scipy.special import roots_gegenbauer
 
     z, density = roots_gegenbauer(NODES, 0.5 * dim - 1.0)
-    roots = np.sqrt(density / density.sum())
+    roots = np.sqrt(density / density.sum() * (square_given[0] + square_given[1] * z**2))
     size = sum(square for _, square in components)
     if size == 0.0:
         return _Spectrum(np.zeros(1), np.ones(1))

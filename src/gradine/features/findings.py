@@ -1,4 +1,4 @@
-"""What experiments with random features say together: medians, quartiles, slopes, predictions."""
+"""What experiments with random features say together: medians, quartiles, slopes, rates."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from gradine.features.experiments import FAMILIES, Part, Setting, Unit, targets
 from gradine.features.maps import Mean
 from gradine.features.targets import Target, on_sphere
 
-__all__ = ["findings", "slope"]
+__all__ = ["NEAR", "findings", "slope"]
 
 Array = NDArray[np.float64]
 
 LAST_SIZES = 4  # that a slope is taken from
 VARIANCE_SAMPLES = 20_000
+ROUNDING = 1e-20  # errors below this are what rounding left, and so is their slope
 NEAR = 0.1  # squared error, over a target's mean square, of the function whose B is taken
 MEANS: dict[str, Mean] = {"RFA": "zero", "BRFA": "identity"}
 
@@ -46,38 +47,50 @@ def _figure(figure: str, units: Sequence[Unit], setting: Setting) -> dict[str, A
         spread = {model: _spread(np.array(errors), sizes) for model, errors in models.items()}
         found[name.split("/")[1]] = {"models": spread}
     if figure in FAMILIES:
+        for entry in found.values():  # rows of both have the same seeds, so the same examples
+            plain, biased = (np.array(entry["models"][model]["errors"]) for model in MEANS)
+            entry["ratio"] = _quartiles(plain / biased)
         _predict(figure, found, setting)
     return found
 
 
 def _spread(errors: Array, sizes: Sequence[int]) -> dict[str, Any]:
     """Over seeds, which are the rows."""
-    lower, median, upper = np.quantile(errors, (0.25, 0.5, 0.75), axis=0)
     return {
         "n": list(sizes),
-        "median": median.tolist(),
-        "lower_quartile": lower.tolist(),
-        "upper_quartile": upper.tolist(),
+        **_quartiles(errors),
         "errors": errors.tolist(),
-        "slope": slope(sizes, median),
+        "slope": slope(sizes, np.median(errors, axis=0)),
     }
 
 
+def _quartiles(values: Array) -> dict[str, list[float]]:
+    lower, median, upper = np.quantile(values, (0.25, 0.5, 0.75), axis=0).tolist()
+    return {"median": median, "lower_quartile": lower, "upper_quartile": upper}
+
+
 def slope(sizes: Sequence[int], errors: Array) -> float:
-    """Of log error against log n, at the largest sizes.
+    """Of log error against log n, at the largest sizes; 0 if there is none: one size, or an error
+    that has reached rounding.
 
     >>> round(slope([10, 100, 1000], np.array([1.0, 0.1, 0.01])), 6)
     -1.0
+    >>> slope([10, 100, 1000], np.array([1.0, 2e-27, 4e-27]))
+    0.0
     """
-    n, e = np.log(np.array(sizes[-LAST_SIZES:])), np.log(np.maximum(errors[-LAST_SIZES:], 1e-300))
-    return float(np.polyfit(n, e, 1)[0]) if len(n) > 1 else 0.0
+    last = errors[-LAST_SIZES:]
+    if len(last) < 2 or last[-1] < ROUNDING:
+        return 0.0
+    n = np.log(np.array(sizes[-LAST_SIZES:]))
+    return float(np.polyfit(n, np.log(np.maximum(last, ROUNDING)), 1)[0])
 
 
 def _predict(figure: str, found: dict[str, Any], setting: Setting) -> None:
-    """c sqrt(B / n) over the variance, with c such that RFA ends where it is measured to.
+    """The rate c sqrt(B / n) over the variance, with c such that RFA ends where it is measured to.
 
-    The theory has an upper bound: what can be compared is the slope, c from target to target, and
-    what the same c says of BRFA. B is that of a function within `NEAR` of the target.
+    That is a line of slope -1/2, and no bound: the theory's c is not known. What can be compared is
+    the slope, c from target to target, and what the same c says of BRFA. B is the least within
+    `NEAR` of the target: of RFA exactly, of BRFA an upper bound.
     """
     X = on_sphere(VARIANCE_SAMPLES, setting.n_keys, setting.dim, 0)
     seeds = [targets((figure,), setting.dim, seed) for seed in range(setting.seeds)]

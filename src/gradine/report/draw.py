@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
+    "COLUMNS",
     "FOUND",
     "GROUND",
     "OTHER",
