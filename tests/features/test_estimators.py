@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.ensemble import BaggingRegressor
 from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -65,6 +66,23 @@ def test_alphas_are_as_good_as_those_of_scikit_learn_where_examples_are_features
     assert model.alpha_ == pytest.approx(peer.alpha_)
     assert model.cv_["errors"].min() == pytest.approx(-peer.best_score_, rel=1e-6)
     assert r2_score(y[140:], model.predict(X[140:])) > 0.1
+
+
+def test_an_alpha_that_looks_good_by_chance_is_not_chosen():
+    X, y, Y = noisy(140, 0.5, 80)  # where the errors left out are least at the smallest alpha
+    model = RandomFeatureAttention(20, random_state=80).fit(X[:140], Y[:140])
+    chosen = model.cv_["errors"][model.cv_["alphas"] == model.alpha_]
+    assert model.cv_["errors"].min() < chosen[0]
+    assert r2_score(y[140:], model.predict(X[140:])) > 0.3
+
+
+def test_bagging():
+    X, y, _ = noisy(300, 0.0, 0)
+    rows = X.reshape(len(X), -1)
+    flat = FlatTokens(RandomFeatureAttention(20, random_state=1), token_dim=6)
+    bag = BaggingRegressor(flat, 5, random_state=0).fit(rows[:300], y[:300])
+    assert min(one.score(rows[300:], y[300:]) for one in bag.estimators_) > 0.15
+    assert bag.score(rows[300:], y[300:]) > 0.3
 
 
 @pytest.mark.parametrize("seed", range(3))
