@@ -141,3 +141,31 @@ def test_bad_input_is_one_line(cli, tmp_path, monkeypatch, arguments, named):
     answer = cli("features", *arguments)
     assert answer.code == 2 and named in answer.err and len(answer.err.splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_a_run_that_is_stopped_while_pictures_are_drawn_says_so(cli, tmp_path, monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gradine.cli.features.draw_figures", stopped)
+    answer = cli("features", "--figure", "powers", "--quick", "--out", tmp_path)
+    assert answer.code == 130 and answer.err.endswith("stopped; continue with --resume\n")
+
+
+def test_a_damaged_unit_is_named_before_anything_is_measured(cli, tmp_path):
+    run = ("features", "--figure", "powers", "--quick", "--out", tmp_path)
+    assert cli(*run).code == 0
+    (tmp_path / "units" / "targets-RFA-0.json").unlink()
+    (tmp_path / "units" / "targets-RFMLP-1.json").write_text("[]")
+    answer = cli(*run, "--resume")
+    assert answer.code == 2 and "targets-RFMLP-1.json: damaged" in answer.err
+    assert len(answer.err.splitlines()) == 1 and len(units(tmp_path)) == 5
+
+
+@pytest.mark.parametrize("slope", [None, float("nan")])
+def test_no_slope_is_a_dash(slope):
+    from gradine.cli.features import _lines
+
+    curve = {"median": [0.5], "slope": slope, "n": [64]}
+    lines = _lines({"figures": {"powers": {"p=1": {"models": {"RFA": curve}}}}})
+    assert lines[-1].endswith("RFA 0.5 (-)")

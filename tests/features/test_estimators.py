@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.ensemble import BaggingRegressor
 from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -63,6 +66,23 @@ def test_alphas_are_as_good_as_those_of_scikit_learn_where_examples_are_features
     assert model.alpha_ == pytest.approx(peer.alpha_)
     assert model.cv_["errors"].min() == pytest.approx(-peer.best_score_, rel=1e-6)
     assert r2_score(y[140:], model.predict(X[140:])) > 0.1
+
+
+def test_an_alpha_that_looks_good_by_chance_is_not_chosen():
+    X, y, Y = noisy(140, 0.5, 80)  # where the errors left out are least at the smallest alpha
+    model = RandomFeatureAttention(20, random_state=80).fit(X[:140], Y[:140])
+    chosen = model.cv_["errors"][model.cv_["alphas"] == model.alpha_]
+    assert model.cv_["errors"].min() < chosen[0]
+    assert r2_score(y[140:], model.predict(X[140:])) > 0.3
+
+
+def test_bagging():
+    X, y, _ = noisy(300, 0.0, 0)
+    rows = X.reshape(len(X), -1)
+    flat = FlatTokens(RandomFeatureAttention(20, random_state=1), token_dim=6)
+    bag = BaggingRegressor(flat, 5, random_state=0).fit(rows[:300], y[:300])
+    assert min(one.score(rows[300:], y[300:]) for one in bag.estimators_) > 0.15
+    assert bag.score(rows[300:], y[300:]) > 0.3
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -142,8 +162,8 @@ def test_pipelines_grids_and_cross_validation():
         ({"n_heads": 2.5}, "n_heads is 2.5; expected a whole number of at least 1"),
         ({"mean": "one"}, "mean is 'one'; expected 'zero' or 'identity'"),
         ({"activation": "gelu"}, "activation is 'gelu'; expected 'relu' or 'softmax'"),
-        ({"alpha": -1.0}, "alpha is -1.0; expected a finite number of at least 0"),
-        ({"alpha": "gcv"}, "alpha is 'gcv'; expected a finite number of at least 0"),
+        ({"alpha": -1.0}, "alpha is -1.0; expected 'cv' or a finite number of at least 0"),
+        ({"alpha": "gcv"}, "alpha is 'gcv'; expected 'cv' or a finite number of at least 0"),
         ({"max_norm": float("nan")}, "max_norm is nan"),
         ({"scale": "wide"}, "scale is 'wide'"),
     ],
@@ -195,3 +215,29 @@ def test_generators_and_short_floats_are_taken():
     assert np.array_equal(first.coef_, second.coef_)
     short = torch.tensor(X, dtype=torch.bfloat16)
     assert first.predict(short) == pytest.approx(first.predict(X), abs=0.05)
+
+
+def test_tokens_that_overflow_are_refused_by_fit_and_predict():
+    X, y = averages(50)
+    for alpha in ("cv", 1.0):
+        model = RandomFeatureAttention(5, alpha=alpha, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(ValueError, match="features of X overflow: scale X down"):
+                model.fit(1e160 * X, y)
+            model.fit(X, y)
+            with pytest.raises(ValueError, match="features of X overflow: scale X down"):
+                model.predict(1e160 * X)
+
+
+def test_what_is_missing_is_named():
+    X, y = averages(20)
+    model = RandomFeatureAttention(5, random_state=0)
+    with pytest.raises(ValueError, match=r"y is None; expected \(20,\)"):
+        model.fit(X, None)
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        model.fit(np.where(X > 0.9, np.nan, X), y)
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        model.fit(X, np.where(y > y[0], np.nan, y))
+    with pytest.raises(ValueError, match="positions is 'no'; expected True or False"):
+        FlatTokens(model, token_dim=4, positions="no").fit(X.reshape(20, -1), y)

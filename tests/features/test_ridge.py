@@ -54,6 +54,7 @@ def test_all_ways_agree_with_normal_equations(config, n, heads, centered):
 
 @pytest.mark.parametrize(("n", "heads"), [(80, 40), (300, 20), (101, 20)])
 @pytest.mark.parametrize("centered", [False, True])
+@pytest.mark.filterwarnings("ignore:the smallest alpha")
 def test_cross_validation_leaves_out_one_example_at_a_time(n, heads, centered):
     features, X, Y = problem(n, heads)
     alphas = np.logspace(-1, 2, 8)
@@ -78,6 +79,7 @@ def test_cross_validation_leaves_out_one_example_at_a_time(n, heads, centered):
 
 @pytest.mark.parametrize(("n", "heads"), [(80, 40), (300, 20)], ids=["wide", "tall"])
 @pytest.mark.parametrize("centered", [False, True])
+@pytest.mark.filterwarnings("ignore:the smallest alpha")
 def test_cross_validation_by_probes_is_the_formula(n, heads, centered):
     features, X, Y = problem(n, heads)
     alphas = np.logspace(-1, 2, 6)

@@ -226,3 +226,50 @@ def test_a_target_knows_no_example_of_the_same_seed():
 def test_bad_targets_are_named(work, named):
     with pytest.raises(ValueError, match=named):
         work()
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        on_sphere(3, 2, 4),
+        on_sphere(3, 2, 5)[:, 0],
+        on_sphere(3, 2, 5)[:, :1],
+        [["a"]],
+        np.full((2, 3, 5), "a"),
+    ],
+)
+@pytest.mark.parametrize("target", [powers(2, 5), gamma_mixture(1.0, 5)])
+def test_targets_say_what_they_take(target, X):
+    with pytest.raises(ValueError, match=r"X has shape \(.*expected numbers \(n, N \+ 1, 5\)"):
+        target(X)
+    X = on_sphere(3, 2, 5)
+    np.testing.assert_array_equal(target(X.tolist()), target(X))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: gamma_mixture("a", 4), "gamma is 'a'; expected a finite number"),
+        (lambda: gamma_mixture(float("nan"), 4), "gamma is nan; expected a finite number"),
+        (lambda: on_sphere(-1, 2, 4), "n is -1; expected a whole number of at least 0"),
+        (lambda: on_sphere(2, 0, 4), "n_keys is 0; expected a whole number of at least 1"),
+        (lambda: on_sphere(2, 2, 0), "dim is 0; expected a whole number of at least 1"),
+        (lambda: powers(2, 0), "dim is 0; expected a whole number of at least 1"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_said(call, said):
+    with pytest.raises(ValueError, match=said):
+        call()
+
+
+def test_the_package_knows_its_names():
+    import gradine
+    from gradine import features
+
+    assert features.on_sphere is on_sphere and features.targets.powers is features.powers
+    assert features.complexity.complexity is complexity
+    assert features.FlatTokens is gradine.FlatTokens
+    assert set(features.__all__) <= set(dir(features))
+    assert all(hasattr(features, name) for name in features.__all__)
+    with pytest.raises(AttributeError, match=r"'gradine\.features' has no attribute 'nothing'"):
+        features.nothing  # noqa: B018

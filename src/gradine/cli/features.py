@@ -77,13 +77,14 @@ def features(
     with output_folder(out) as folder:
         held = _Held(folder, setting, resume, overwrite)
         try:
+            held.whole()  # a damaged one is said before hours are spent on others
             _measure(figures, setting, held)
+            units, figures = held.whole()
+            found = findings(units, setting, figures)
+            pictures = draw_figures(found, folder)
+            write_json(folder / RESULTS, finite(found))
         except KeyboardInterrupt:
             raise Ending(STOPPED, "stopped; continue with --resume") from None
-        units, figures = held.whole()
-        found = findings(units, setting, figures)
-        pictures = draw_figures(found, folder)
-        write_json(folder / RESULTS, finite(found))
     if as_json:
         print_json(found | {"out": str(out)})
         return
@@ -225,9 +226,14 @@ def _lines(found: dict[str, Any]) -> list[str]:
     for figure, entries in found["figures"].items():
         for name, entry in entries.items():
             told = [
-                f"{model} {curve['median'][-1]:.3g} ({curve['slope']:+.2f})"
+                f"{model} {curve['median'][-1]:.3g} ({_slope(curve['slope'])})"
                 for model, curve in entry["models"].items()
             ]
             n = next(iter(entry["models"].values()))["n"][-1]
             lines.append(f"  {figure:<12} {name:<10}  n = {n:<6,}  {'   '.join(told)}")
     return lines
+
+
+def _slope(value: float | None) -> str:
+    """One size alone, or an error of nothing, has no slope."""
+    return "-" if value is None or not math.isfinite(value) else f"{value:+.2f}"

@@ -84,9 +84,8 @@ class _RandomFeatureRegressor(RegressorMixin, BaseEstimator, ABC):
 
     def _check(self) -> None:
         if not _is_cv(self.alpha):
-            _number("alpha", self.alpha, 0.0)
-        if not isinstance(self.fit_intercept, bool | np.bool_):
-            raise ValueError(f"fit_intercept is {self.fit_intercept!r}; expected True or False")
+            _number("alpha", self.alpha, 0.0, "'cv' or ")
+        _truth("fit_intercept", self.fit_intercept)
         if self.max_norm is not None:
             _number("max_norm", self.max_norm, 0.0)
         _number("memory", self.memory, 0.0)
@@ -130,9 +129,9 @@ class RandomFeatureAttention(_RandomFeatureRegressor):
     it, in closed form, and for each output on its own: ``alpha_`` is a number, or one for each of
     several outputs, and ``cv_`` holds the alphas and their errors. Beyond 10,000 examples and
     features it is generalised cross validation. With ``max_norm`` the norm is bounded instead, as
-    in the theory, and alpha does not matter. Features that are kept, and what it takes to make some,
-    are at most ``memory`` MiB each: where all do not fit, they are made again in every pass over
-    the examples.
+    in the theory, and alpha does not matter. Features that are kept, and what it takes to make
+    some, are at most ``memory`` MiB each: where all do not fit, they are made again in every pass
+    over the examples.
 
     >>> import numpy as np
     >>> from gradine import RandomFeatureAttention
@@ -243,6 +242,7 @@ class FlatTokens(RegressorMixin, BaseEstimator):
         """Fit the estimator to rows (n, L), L a multiple of ``token_dim``."""
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         whole_number("token_dim", self.token_dim, 1)
+        _truth("positions", self.positions)
         if X.shape[1] % self.token_dim:
             raise ValueError(
                 f"X has rows of {X.shape[1]} numbers; expected a multiple of "
@@ -285,7 +285,9 @@ def _sequences(X: Any, name: str) -> Array:
     """(n, N + 1, d) numbers, checked."""
     if hasattr(X, "detach"):
         X = kernels.to_numpy(X.double())
-    X = check_array(X, dtype="float64", allow_nd=True, ensure_2d=False, estimator=name)
+    X = check_array(
+        X, dtype="float64", allow_nd=True, ensure_2d=False, estimator=name, input_name="X"
+    )
     if X.ndim != 3:
         raise ValueError(
             f"X has shape {X.shape}; expected (n, tokens, coordinates) with the query first. "
@@ -298,6 +300,8 @@ def _sequences(X: Any, name: str) -> Array:
 
 def _targets(y: Any, n: int) -> tuple[Array, bool]:
     """(n, t) targets, and whether they came as (n,)."""
+    if y is None:
+        raise ValueError(f"y is None; expected ({n},) or ({n}, t) targets, a row for each of X")
     if hasattr(y, "detach"):
         y = kernels.to_numpy(y.double())
     y = check_array(y, dtype="float64", ensure_2d=False, input_name="y")
@@ -321,10 +325,16 @@ def _distinct(X: Array, y: Array) -> tuple[Array, Array, Array | None]:
     return X[first], sums / counts[:, None], counts.astype(np.float64)
 
 
-def _number(name: str, value: Any, least: float) -> None:
+def _number(name: str, value: Any, least: float, other: str = "") -> None:
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not real or not least <= float(value) < np.inf:
-        raise ValueError(f"{name} is {value!r}; expected a finite number of at least {least:g}")
+        expected = f"{other}a finite number of at least {least:g}"
+        raise ValueError(f"{name} is {value!r}; expected {expected}")
+
+
+def _truth(name: str, value: Any) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} is {value!r}; expected True or False")
 
 
 def _is_cv(alpha: Any) -> bool:

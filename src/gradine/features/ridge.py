@@ -109,7 +109,8 @@ class Spectrum:
         constant = self.dual and design.centered
         if constant:  # nothing to centered features: far from other eigenvalues, and then left out
             ones = design.roots / np.linalg.norm(design.roots)
-            matrix += max(2.0 * float(np.linalg.norm(matrix)), 1.0) * np.outer(ones, ones)
+            ones *= np.sqrt(max(2.0 * float(np.linalg.norm(matrix)), np.finfo(float).tiny))
+            matrix += np.outer(ones, ones)
         values, vectors = np.linalg.eigh(matrix)
         kept = slice(len(values) - constant)
         self.values, self.vectors = np.maximum(values[kept], 0.0), vectors[:, kept]

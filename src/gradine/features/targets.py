@@ -13,10 +13,11 @@ gamma          :math:`\frac1N \sum_i \langle x_0, (I + \gamma S) x_i \rangle^p \
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from gradine.checks import whole_number
 from gradine.inputs import Seed
@@ -32,7 +33,12 @@ def on_sphere(n: int, n_keys: int, dim: int, seed: Seed = 0) -> Array:
     >>> float(np.linalg.norm(on_sphere(2, 3, 16)[1, 0]).round(12))
     1.0
     """
-    X = np.random.default_rng(seed).standard_normal((n, n_keys + 1, dim))
+    shape = (
+        whole_number("n", n, 0),
+        whole_number("n_keys", n_keys, 1) + 1,
+        whole_number("dim", dim, 1),
+    )
+    X = np.random.default_rng(seed).standard_normal(shape)
     X /= np.linalg.norm(X, axis=2, keepdims=True)
     return X
 
@@ -47,8 +53,14 @@ class Target:
     beta: Array  #: a unit vector
     matrix: Array | None = None  #: S; None: the identity
 
-    def __call__(self, X: Array) -> Array:
+    def __call__(self, X: ArrayLike) -> Array:
         """Values (n,) for sequences (n, N + 1, d)."""
+        X, dim = np.asarray(X), len(self.beta)
+        if X.ndim != 3 or X.shape[1] < 2 or X.shape[2] != dim or X.dtype.kind not in "fiu":
+            raise ValueError(
+                f"X has shape {X.shape} and type {X.dtype}; expected numbers (n, N + 1, {dim}), a "
+                "query and at least one key each"
+            )
         query, keys = X[:, 0], X[:, 1:]
         values = (keys @ self.beta) ** self.direction_power
         if self.correlation_power:
@@ -85,8 +97,8 @@ def gamma_mixture(
     larger gamma is, the less a head that begins with <x_0, x_i> is of use.
     """
     _check_powers(power, direction_power)
-    if not math.isfinite(gamma):
-        raise ValueError(f"gamma is {gamma}; expected a finite number")
+    if not isinstance(gamma, numbers.Real) or not math.isfinite(gamma):
+        raise ValueError(f"gamma is {gamma!r}; expected a finite number")
     rng = _random(seed)
     beta = _direction(dim, rng)
     S = rng.standard_normal((dim, dim))
