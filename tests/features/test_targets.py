@@ -136,10 +136,10 @@ def test_components_are_parts_of_the_mean_square(target):
     z = on_sphere(400_000, 1, 6, seed=2)
     assert sum(found.values()) == pytest.approx(np.mean(target(z) ** 2), rel=0.03)
     again = z.copy()
-    again[:, 0] = on_sphere(400_000, 0, 6, seed=3)[:, 0]
+    again[:, 0] = on_sphere(400_000, 1, 6, seed=3)[:, 0]
     constant = sum(square for (k, _), square in found.items() if k == 0)
     assert constant == pytest.approx(np.mean(target(z) * target(again)), rel=0.05)
-    again[:, 0], again[:, 1] = z[:, 0], on_sphere(400_000, 0, 6, seed=3)[:, 0]
+    again[:, 0], again[:, 1] = z[:, 0], on_sphere(400_000, 1, 6, seed=3)[:, 0]
     constant = sum(square for (_, m), square in found.items() if m == 0)
     assert constant == pytest.approx(np.mean(target(z) * target(again)), rel=0.1)
 

@@ -69,18 +69,18 @@ def _quartiles(values: Array) -> dict[str, list[float]]:
     return {"median": median, "lower_quartile": lower, "upper_quartile": upper}
 
 
-def slope(sizes: Sequence[int], errors: Array) -> float:
-    """Of log error against log n, at the largest sizes; 0 if there is none: one size, or an error
-    that has reached rounding.
+def slope(sizes: Sequence[int], errors: Array) -> float | None:
+    """Of log error against log n, at the largest sizes; None if there is none: one size, or an
+    error that has reached rounding.
 
-    >>> round(slope([10, 100, 1000], np.array([1.0, 0.1, 0.01])), 6)
-    -1.0
-    >>> slope([10, 100, 1000], np.array([1.0, 2e-27, 4e-27]))
-    0.0
+    >>> f"{slope([10, 100, 1000], np.array([1.0, 0.1, 0.01])):.6f}"
+    '-1.000000'
+    >>> slope([10, 100, 1000], np.array([1.0, 2e-27, 4e-27])) is None
+    True
     """
     last = errors[-LAST_SIZES:]
     if len(last) < 2 or last[-1] < ROUNDING:
-        return 0.0
+        return None
     n = np.log(np.array(sizes[-LAST_SIZES:]))
     return float(np.polyfit(n, np.log(np.maximum(last, ROUNDING)), 1)[0])
 
