@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import signal
 import threading
 import time
+from concurrent.futures import CancelledError, Future
 
 import numpy as np
 import pytest
@@ -169,6 +171,28 @@ def test_a_scheduler_that_goes_away_is_said(numbered):
                 engine=engine,
                 on_block=go_away,
             )
+
+
+def test_a_connection_that_breaks_during_an_answer_is_no_error_of_the_examples():
+    """What Dask's executor makes of it: a task that is cancelled between two of its lines."""
+    pytest.importorskip("distributed")
+    from distributed.cfexecutor import _cascade_future
+
+    class Broken:
+        status = "lost"
+
+        async def _result(self, raiseit):
+            return (ConnectionError("gone"),)
+
+    async def cascade(future):
+        await _cascade_future(Broken(), future)
+
+    future = Future()
+    asyncio.run(cascade(future))
+    with open_engine("dask", workers=1) as engine:
+        assert engine.is_loss(future.exception())
+        assert engine.is_loss(CancelledError())
+        assert not engine.is_loss(ValueError("X has 3 columns; expected 4"))
 
 
 def test_after_the_time_no_block_is_begun_but_the_first(engine, numbered):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+import traceback
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future
 from contextlib import suppress
@@ -17,6 +18,7 @@ __all__ = ["DaskCluster", "LostSchedulerError"]
 
 JOINING = 60.0  # seconds in which a worker must have joined
 CONNECTING = 10.0  # seconds in which a scheduler must answer, also after a broken connection
+CLIENT_EXECUTOR = "distributed.cfexecutor"
 SCATTERED = 2**20  # bytes from which a parcel is put on the workers instead of sent with each block
 
 
@@ -113,6 +115,13 @@ class DaskCluster(Crew):
             where = f" at {self._address}" if self._address else ""
             raise LostSchedulerError(f"the Dask scheduler{where} went away")
 
+    def is_loss(self, error: BaseException) -> bool:
+        # When the connection breaks while an outcome is handed on, Dask's executor takes the one
+        # error of a cancelled task apart as if it were the three parts of a failed one.
+        return super().is_loss(error) or (
+            isinstance(error, ValueError) and _raised_in(error) == CLIENT_EXECUTOR
+        )
+
     def abandon(self) -> None:
         executor, self._executor = self._executor, None
         if executor is not None:
@@ -136,6 +145,12 @@ class DaskCluster(Crew):
             if thing is not None:
                 with suppress(Exception):  # what is gone needs no closing
                     thing.close()
+
+
+def _raised_in(error: BaseException) -> str | None:
+    """The module whose code raised an error."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return frames[-1].f_globals.get("__name__") if frames else None
 
 
 def _version() -> str:

@@ -52,6 +52,10 @@ class Crew(Engine):
     def check(self) -> None:
         """Raise if those who should answer are gone."""
 
+    def is_loss(self, error: BaseException) -> bool:
+        """Whether an error of a future says nothing of its task."""
+        return isinstance(error, self.lost)
+
     def submit(self, work: Callable[..., Any], task: tuple[Any, ...]) -> Future[Any]:
         if self._executor is None:
             self._executor = self.start()
@@ -163,12 +167,12 @@ class _Flight:
                 place, generation = self.pending.pop(future)
                 try:
                     arrived[place] = future.result()
-                except self.crew.lost as error:
-                    self._lose(place, generation, error)
-                    self.send(place)
                 except Exception as error:
-                    self._failures[place] += 1
-                    give_up(error, self.tasks[place], self._failures[place], self.blocks)
+                    if self.crew.is_loss(error):
+                        self._lose(place, generation, error)
+                    else:
+                        self._failures[place] += 1
+                        give_up(error, self.tasks[place], self._failures[place], self.blocks)
                     self.send(place)
         return arrived
 
