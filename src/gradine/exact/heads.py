@@ -33,6 +33,7 @@ from gradine.solvers.projection import Evaluation, Penalty, Projection
 
 __all__ = [
     "FitTask",
+    "finished",
     "fit_heads",
     "parameters_of",
     "predict",
@@ -127,7 +128,7 @@ def fit_heads(
             break
         floors.append(end.misfit)
     assert best is not None
-    return _finished(
+    return finished(
         task,
         problem,
         best,
@@ -164,7 +165,7 @@ def refine(task: FitTask, fit: HeadFit, reason: str = MORE) -> HeadFit:
         best = _sharpened(problem, best, task.config, path)
     # At a floor the loss rests; where it still falls, what is left is no noise.
     rests = len(path.misfits) > 1 and path.misfits[-1] > 0.999 * path.misfits[-2]
-    return _finished(
+    return finished(
         task,
         problem,
         best,
@@ -178,7 +179,7 @@ def refine(task: FitTask, fit: HeadFit, reason: str = MORE) -> HeadFit:
     )
 
 
-def _finished(
+def finished(
     task: FitTask,
     problem: Projection,
     best: Evaluation,
@@ -188,6 +189,7 @@ def _finished(
     began: float,
     **how: Any,
 ) -> HeadFit:
+    """The answer that a fit has come to; ``how`` are the fields that say by which way."""
     theta, w = kernels.to_numpy(best.theta), kernels.to_numpy(problem.projections(best))
     if task.function.scale_free:
         theta, w = unit_scale(theta, w)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from gradine.exact.config import ExactConfig
 from gradine.exact.count import needed_heads
 from gradine.exact.deflate import rows_needed
 from gradine.exact.heads import FitTask, fit_heads, refine, unknowns, without_spare
+from gradine.exact.passes import refine_by_passes
 from gradine.exact.results import HeadFit
 from gradine.exact.wide import fit_wide
 from gradine.examples import FittingData
@@ -140,11 +142,19 @@ class Workshop:
         return self.ripe[heads]
 
     def refined(self, fit: HeadFit, name: str = "refine") -> HeadFit:
-        """The same heads by all examples that memory allows; ``name`` is that of the phase."""
+        """The same heads by all examples; ``name`` is that of the phase.
+
+        As many as memory allows are fitted at once. The others come by passes.
+        """
         task = self.task(fit.heads, fit.rank, count=self.data.split.n_fit)
-        if len(task.X) <= fit.examples:
-            return fit
-        return self.run(name, HeadFit, lambda: refine(task, fit))
+        if len(task.X) > fit.examples:
+            few = fit
+            fit = self.run(name, HeadFit, lambda: refine(task, few))
+        if len(task.X) < min(self.distinct, self.data.split.n_fit) and self.like is None:
+            sample = fit
+            work = partial(refine_by_passes, self.data, task, sample)
+            fit = self.run(f"{name}_by_passes", HeadFit, work)
+        return fit
 
     def without_spare(self, fit: HeadFit) -> HeadFit:
         """The same without heads that an exact fit does not need."""

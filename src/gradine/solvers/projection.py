@@ -98,7 +98,7 @@ class Projection:
 
     def blocks(self) -> list[tuple[slice, slice]]:
         """Slices of the examples of each block, and of their rows."""
-        starts = range(0, self.n, self.size)
+        starts = range(0, max(self.n, 1), self.size)  # no examples are one block of none
         return [
             (
                 slice(at, min(at + self.size, self.n)),
@@ -110,30 +110,16 @@ class Projection:
     def evaluate(self, parameters: Parameters, penalty: Penalty, rough: bool = False) -> Evaluation:
         """Attention, the best O and the residual at p; ``rough``: in single precision."""
         xp = self.xp
-        X, Y = (self.X32, self.Y32) if rough else (self.X, self.Y)
-        typed = tuple(kernels.cast(p, X.dtype) for p in parameters)
-        theta = theta_of(typed)
-        attended, features = [], []
-        gram = right = None
-        for at, rows in self.blocks():
-            block = self.function.attend(kernels.logits_of(X[at, ...], theta))
-            A = self._features(X[at, ...], block.weights, typed)
-            AT = xp.matrix_transpose(A)
-            gram = AT @ A if gram is None else gram + AT @ A
-            right = AT @ Y[rows, :] if right is None else right + AT @ Y[rows, :]
-            attended.append(block)
-            features.append(A)
-        assert gram is not None and right is not None
+        Y = self.Y32 if rough else self.Y
+        theta, attended, features = self._attend(parameters, rough)
+        gram, right = self._normal_equations(features, Y)
         width = gram.shape[0]
         ridge = max(penalty.ridge, ROUGH_RIDGE if rough else LEAST_RIDGE) * self.unit
         factor = kernels.cholesky(gram + ridge * xp.eye(width, dtype=gram.dtype))
         out = kernels.solve_cholesky(factor, right)
         residual = Y - _stacked(xp, [A @ out for A in features])
         if penalty.ridge == 0.0 and not rough:  # one refinement takes the least ridge away again
-            right = sum(
-                xp.matrix_transpose(A) @ residual[rows, :]
-                for A, (_, rows) in zip(features, self.blocks(), strict=True)
-            )
+            right = self._right(features, residual)
             out = out + kernels.solve_cholesky(factor, right)
             residual = Y - _stacked(xp, [A @ out for A in features])
         misfit = float(xp.sum(residual * residual)) / self.energy
@@ -144,9 +130,42 @@ class Projection:
             parameters, theta, out, residual, factor, attended, misfit, loss, penalty, rough
         )
 
-    def _features(self, X: AnyArray, weights: AnyArray, parameters: Parameters) -> AnyArray:
-        """A of one block, (b k, q)."""
-        return _through(self.xp, kernels.features_of(X, weights), parameters)
+    def evaluate_with(self, parameters: Parameters, out: AnyArray) -> Evaluation:
+        """The same for an O that is given: the best one for other examples, say."""
+        xp = self.xp
+        theta, attended, features = self._attend(parameters)
+        residual = self.Y - _stacked(xp, [A @ out for A in features])
+        misfit = float(xp.sum(residual * residual)) / self.energy
+        unused = xp.eye(out.shape[0], dtype=out.dtype)
+        return Evaluation(
+            parameters, theta, out, residual, unused, attended, misfit, misfit, Penalty(), False
+        )
+
+    def normal_equations(self, parameters: Parameters) -> tuple[AnyArray, AnyArray]:
+        """A^T A and A^T Y: sums over examples, so that those of others may be added."""
+        return self._normal_equations(self._attend(parameters)[2], self.Y)
+
+    def _attend(
+        self, parameters: Parameters, rough: bool = False
+    ) -> tuple[AnyArray, list[Attended], list[AnyArray]]:
+        """Theta, and of each block its attention and A (b k, q)."""
+        X = self.X32 if rough else self.X
+        typed = tuple(kernels.cast(p, X.dtype) for p in parameters)
+        theta, attended, features = theta_of(typed), [], []
+        for at, _ in self.blocks():
+            block = self.function.attend(kernels.logits_of(X[at, ...], theta))
+            attended.append(block)
+            seen = kernels.features_of(X[at, ...], block.weights)
+            features.append(_through(self.xp, seen, typed))
+        return theta, attended, features
+
+    def _normal_equations(self, features: list[AnyArray], Y: AnyArray) -> tuple[AnyArray, AnyArray]:
+        gram = _total(self.xp.matrix_transpose(A) @ A for A in features)
+        return gram, self._right(features, Y)
+
+    def _right(self, features: list[AnyArray], Y: AnyArray) -> AnyArray:
+        pairs = zip(features, self.blocks(), strict=True)
+        return _total(self.xp.matrix_transpose(A) @ Y[rows, :] for A, (_, rows) in pairs)
 
     def projections(self, at: Evaluation) -> AnyArray:
         """W_i, (m, D, d_out)."""
