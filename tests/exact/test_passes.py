@@ -37,7 +37,7 @@ def workshop(X, Y, rank=None, attention="softmax", **more):
 
 @pytest.mark.parametrize(("rank", "attention"), [(None, "softmax"), (2, "softmax"), (None, "relu")])
 def test_the_answer_is_that_of_all_examples_at_once(rank, attention):
-    layer, X, Y = noisy(rank, attention)
+    _, X, Y = noisy(rank, attention)
     shop = workshop(X, Y, rank, attention, block_size=500)
     few = shop.task(2, rank, count=600)
     start = refine(few, shop.fit(2))

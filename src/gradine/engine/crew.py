@@ -43,6 +43,10 @@ class Crew(Engine):
         self._examples: Shipment | None = None
 
     @property
+    def in_flight(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return IN_FLIGHT * self.workers
+
+    @property
     def started(self) -> bool:
         return self._executor is not None
 
@@ -83,7 +87,7 @@ class Crew(Engine):
                 if begun and time_is_up(until):
                     tasks = tasks[:begun]
                 # What has arrived counts, too: nobody runs far ahead of a block that takes long.
-                while begun < len(tasks) and begun - due < IN_FLIGHT * self.workers:
+                while begun < len(tasks) and begun - due < self.in_flight:
                     flight.send(begun)
                     begun += 1
                 if flight.pending:

@@ -50,6 +50,7 @@ class Engine:
 
     name = "serial"
     workers = 1
+    in_flight = 1  #: blocks that may be under way, or done and waiting for their turn
     note = ""  #: what people should know of it, such as where a cluster shows itself
 
     def run(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numbers
+import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -14,9 +16,12 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from gradine import kernels
 from gradine.checks import whole_number
+from gradine.engine import Engine
+from gradine.examples import Examples, open_examples
 from gradine.features.design import Design, RidgeConfig
 from gradine.features.maps import SPREAD, Activation, AttentionMap, FeatureMap, Mean, NeuronMap
-from gradine.features.ridge import Ridge, best_alpha, fit_ridge, fit_within
+from gradine.features.ridge import OVERFLOW, Ridge, best_alpha, fit_ridge, fit_within, within
+from gradine.features.summed import SummedSpectrum, sum_features
 
 __all__ = ["FlatTokens", "RandomFeatureAttention", "RandomFeatureMLP"]
 
@@ -48,6 +53,43 @@ class _RandomFeatureRegressor(RegressorMixin, BaseEstimator, ABC):
         with np.errstate(over="ignore", invalid="ignore"):  # it is refused by name
             design = Design(self.map_, X, self._config(), self.fit_intercept, counts)
             found, self.cv_ = self._solve(design, y)
+        return self._fitted(found, flat)
+
+    def fit_examples(
+        self,
+        examples: Examples | str | os.PathLike[str],
+        *,
+        engine: Engine | None = None,
+        on_block: Callable[[int, Any], None] | None = None,
+    ) -> Any:
+        """Fit to the outputs of the first token of examples from anywhere, in one pass.
+
+        A source of `gradine.examples`, or what `gradine.open_examples` opens. Neither examples nor
+        features are held but for a block; what is held is p x p for p features, in double
+        precision, a few times as often as there are workers of the ``engine``, and at most
+        ``memory`` MiB. ``alpha="cv"`` is generalised cross validation. ``on_block(seen, sums)``
+        hears of progress.
+        """
+        if not isinstance(examples, Examples):
+            examples = open_examples(examples)
+        self._check()
+        self.n_tokens_, self.n_features_in_ = examples.seq_len, examples.dim
+        shape = (self.n_tokens_, self.n_features_in_)
+        self.map_ = self._draw(shape, _generator(self.random_state))
+        allowed, part = int(self.memory * 2**20), self._config().block_bytes
+        sums = sum_features(self.map_, examples, allowed, part, engine, on_block)
+        path, self.cv_ = SummedSpectrum(sums, self.fit_intercept), None
+        if self.max_norm is not None:
+            found = within(path, self.max_norm)
+        elif not _is_cv(self.alpha):
+            found = path.solution(max(float(self.alpha), path.least_alpha))
+        else:
+            alphas = path.size * RELATIVE_ALPHAS
+            found, errors = path.best(alphas)
+            self.cv_ = {"alphas": alphas, "errors": errors}
+        return self._fitted(found, flat=examples.out_dim == 1)
+
+    def _fitted(self, found: Ridge, flat: bool) -> Any:
         self.coef_, self.intercept_, self.alpha_ = found.coefficients, found.intercept, found.alpha
         if np.size(self.alpha_) == 1:
             self.alpha_ = float(np.ravel(self.alpha_)[0])
@@ -71,7 +113,7 @@ class _RandomFeatureRegressor(RegressorMixin, BaseEstimator, ABC):
         with np.errstate(over="ignore", invalid="ignore"):
             outputs = Design(self.map_, X, self._config(), centered=False).times(coefficients)
         if not np.isfinite(outputs).all():
-            raise ValueError("features of X overflow: scale X down")
+            raise ValueError(OVERFLOW)
         return outputs.reshape(len(X), *self.coef_.shape[1:]) + self.intercept_
 
     def _config(self) -> RidgeConfig:
@@ -99,7 +141,7 @@ class _RandomFeatureRegressor(RegressorMixin, BaseEstimator, ABC):
         squares = sum(float(np.sum(block**2)) for _, block in design.blocks(np.float64, rows))
         size = squares / float(design.counts[rows].sum()) or 1.0
         if not np.isfinite(size):
-            raise ValueError("features of X overflow: scale X down")
+            raise ValueError(OVERFLOW)
         alphas = size * RELATIVE_ALPHAS
         found, errors = best_alpha(design, y, alphas)
         return found, {"alphas": alphas, "errors": errors}

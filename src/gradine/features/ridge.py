@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,10 +31,11 @@ from numpy.typing import NDArray
 from gradine.features.design import Design
 from gradine.features.iteration import Progress, iterate
 
-__all__ = ["Ridge", "best_alpha", "fit_ridge", "fit_within"]
+__all__ = ["Ridge", "Solutions", "best_alpha", "fit_ridge", "fit_within", "within"]
 
 Array = NDArray[np.float64]
 
+OVERFLOW = "features of X overflow: scale X down"
 BISECTIONS = 200
 RISES = 3  # alphas in a row at which the error rises, before the rest is left out
 SOLVED = 1e-6  # relative gradient at which a solution counts as one
@@ -50,7 +52,7 @@ class Ridge:
     coefficients: Array  #: (p, t)
     intercept: Array  #: (t,)
     alpha: float | Array  #: (t,) where each output has its own
-    method: str  #: "primal", "dual" or "iterative"
+    method: str  #: "primal", "dual", "iterative" or "summed"
     iterations: int  #: of conjugate gradients
 
 
@@ -83,7 +85,11 @@ def fit_within(design: Design, Y: Array, radius: float) -> Ridge:
             f"a bound on the norm takes the eigenvalues of {min(design.n, design.p):,} examples or "
             f"features; expected at most {design.config.spectral:,}: choose alpha instead"
         )
-    path = Spectrum(design, Y)
+    return within(Spectrum(design, Y), radius)
+
+
+def within(path: Solutions, radius: float) -> Ridge:
+    """The one among all solutions whose norm is at most ``radius``."""
     if radius == 0.0:
         return path.solution(np.inf)
     floor = path.least_alpha
@@ -98,8 +104,49 @@ def fit_within(design: Design, Y: Array, radius: float) -> Ridge:
     return path.solution(math.exp(high))
 
 
-class Spectrum:
-    """All solutions at once, by the eigenvalues of the smaller Gram matrix."""
+class Solutions(ABC):
+    """Those for every alpha, by eigenvalues of a Gram matrix: Phi^T Phi, or Phi Phi^T if dual."""
+
+    def __init__(self, values: Array, vectors: Array, inner: Array, dual: bool) -> None:
+        """``inner`` are products of the eigenvectors with Phi^T Y, or with Y."""
+        self.values, self.vectors, self.inner = np.maximum(values, 0.0), vectors, inner
+        self.largest = max(float(self.values.max(initial=0.0)), np.finfo(float).tiny)
+        #: Below this, rounding of the eigenvalues takes the part of alpha.
+        self.least_alpha = 10.0 * len(values) * np.finfo(float).eps * self.largest
+        # |V^T Y|^2 of the dual, by eigenvalue.
+        seen = self.values > self.least_alpha
+        squares = np.sum(self.inner**2, axis=1)
+        self.energies = squares if dual else squares / np.where(seen, self.values, np.inf)
+
+    def norm(self, alpha: float) -> float:
+        """|C|, over all outputs."""
+        squares = self.energies * self.values / (self.values + alpha) ** 2
+        return float(np.sqrt(np.sum(squares)))
+
+    def coefficients(self, alpha: float | Array) -> Array:
+        """Of the features, or of the examples if dual."""
+        return self.vectors @ (self.inner / (self.values[:, None] + alpha))
+
+    @abstractmethod
+    def errors(self, alphas: Array) -> tuple[Array, Array]:
+        """Mean squared errors (alphas, t) on examples that were left out, and shares (alphas,) of
+        the examples that a fit leaves free."""
+
+    @abstractmethod
+    def solution(self, alpha: float | Array) -> Ridge:
+        """For one alpha, or for one of each output."""
+
+    def best(self, alphas: Array) -> tuple[Ridge, Array]:
+        """The solution of least error for each output, and the errors of all."""
+        errors, free = self.errors(alphas)
+        doubted = np.where(free < LEAST_FREE, DOUBT, 1.0)[:, None] * errors
+        falling = np.argsort(-alphas)  # of equal errors, that of the smoothest
+        found = self.solution(alphas[falling][np.argmin(doubted[falling], axis=0)])
+        return _told(found, alphas), errors
+
+
+class Spectrum(Solutions):
+    """Of the smaller Gram matrix of a design."""
 
     def __init__(self, design: Design, Y: Array) -> None:
         self.design = design
@@ -113,16 +160,9 @@ class Spectrum:
             matrix += np.outer(ones, ones)
         values, vectors = np.linalg.eigh(matrix)
         kept = slice(len(values) - constant)
-        self.values, self.vectors = np.maximum(values[kept], 0.0), vectors[:, kept]
-        self.largest = max(float(self.values.max(initial=0.0)), np.finfo(float).tiny)
-        #: Below this, rounding of the eigenvalues takes the part of alpha.
-        self.least_alpha = 10.0 * len(values) * np.finfo(float).eps * self.largest
+        values, vectors = values[kept], vectors[:, kept]
         right = self.Y if self.dual else design.transposed(self.Y)
-        self.inner = self.vectors.T @ right
-        # |V^T Y|^2 of the dual, by eigenvalue.
-        seen = self.values > self.least_alpha
-        squares = np.sum(self.inner**2, axis=1)
-        self.energies = squares if self.dual else squares / np.where(seen, self.values, np.inf)
+        super().__init__(values, vectors, vectors.T @ right, self.dual)
 
     def errors(self, alphas: Array) -> tuple[Array, Array]:
         """Mean squared errors (alphas, t) on examples that were left out, one at a time, and means
@@ -152,14 +192,8 @@ class Spectrum:
             free[part] -= (block @ self.vectors) ** 2 @ weights
         return free
 
-    def norm(self, alpha: float) -> float:
-        """|C|, over all outputs."""
-        squares = self.energies * self.values / (self.values + alpha) ** 2
-        return float(np.sqrt(np.sum(squares)))
-
     def solution(self, alpha: float | Array) -> Ridge:
-        """For one alpha, or for one of each output."""
-        C = self.vectors @ (self.inner / (self.values[:, None] + alpha))
+        C = self.coefficients(alpha)
         if self.dual:
             C = self.design.transposed(C)
         return _ridge(self.design, C, self.offset, alpha, "dual" if self.dual else "primal", 0)
@@ -175,20 +209,20 @@ def best_alpha(
     a few random vectors, which come as more outputs in the same products [Hut90].
     """
     if min(design.n, design.p) <= design.config.spectral:
-        path = Spectrum(design, Y)
-        errors, free = path.errors(alphas)
-        doubted = np.where(free < LEAST_FREE, DOUBT, 1.0)[:, None] * errors
-        falling = np.argsort(-alphas)  # of equal errors, that of the smoothest
-        found = path.solution(alphas[falling][np.argmin(doubted[falling], axis=0)])
-    else:
-        found, errors = _best_by_probes(design, Y, alphas, progress)
+        return Spectrum(design, Y).best(alphas)
+    found, errors = _best_by_probes(design, Y, alphas, progress)
+    return _told(found, alphas), errors
+
+
+def _told(found: Ridge, alphas: Array) -> Ridge:
+    """The same, after a warning if alpha is at the end of those that were tried."""
     if np.any(found.alpha == alphas.min()):
         warnings.warn(
             f"the smallest alpha of those tried, {alphas.min():.1e}, has the least error by cross "
             "validation: a smaller one may be better, or the examples are too few to tell",
-            stacklevel=2,
+            stacklevel=3,
         )
-    return found, errors
+    return found
 
 
 def _best_by_probes(
@@ -230,7 +264,7 @@ def _best_by_probes(
 
 def _finite(matrix: Array) -> Array:
     if not np.isfinite(matrix).all():
-        raise ValueError("features of X overflow: scale X down")
+        raise ValueError(OVERFLOW)
     return matrix
 
 
