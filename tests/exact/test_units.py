@@ -99,6 +99,20 @@ def test_one_hot_tokens_give_the_function_and_no_heads():
     np.testing.assert_allclose(fit.layer(X), layer(X), atol=1e-9)
 
 
+def test_many_sequences_are_counted_by_some(monkeypatch):
+    """Memory does not grow with the examples; where none comes again, the count is exact."""
+    monkeypatch.setattr("gradine.exact.units.FOLLOWED", 500)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 3, 5))
+    data = data_of(X, X, block_size=300)
+    assert measure(data, isotropic=False).distinct == data.split.n_fit
+    again = X[rng.integers(0, 2500, 20_000)]  # each about 8 times
+    data = data_of(again, again, block_size=300)
+    assert abs(measure(data, isotropic=False).distinct / 2500 - 1) < 0.05
+    other = data_of(again[::-1].copy(), again, block_size=7000)
+    assert abs(measure(other, isotropic=False).distinct - measure(data, False).distinct) < 5
+
+
 def test_repeated_sequences_are_too_few():
     layer = plant(2, 6, 3.0, seed=1)
     X = np.tile(sample_inputs(10, 4, 6, seed=3), (400, 1, 1))

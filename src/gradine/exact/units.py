@@ -22,6 +22,7 @@ __all__ = ["Units", "measure"]
 Array = NDArray[np.float64]
 
 UNSEEN = 1e-12  # second moment, of coordinates of size 1, below which a direction never shows
+FOLLOWED = 100_000  # sequences whose repetitions are counted
 CONSTANT = 1e-10  # relative square by which a combination of coordinates that is constant may vary
 
 
@@ -31,7 +32,7 @@ class Units:
 
     basis: Array | None  #: (D, D) tokens are multiplied by it; None: they are as they should be
     unit: float  #: of the outputs, a power of two
-    distinct: int  #: sequences that differ
+    distinct: int  #: sequences that differ; beyond 100,000 of them, nearly
     blind: str  #: what the tokens can never show, in words; empty: nothing
     silent: bool  #: all outputs are zero
 
@@ -56,7 +57,8 @@ def measure(data: FittingData, isotropic: bool) -> Units:
     silent = sums.energy == 0.0
     unit = 1.0 if silent else 2.0 ** round(0.5 * math.log2(sums.energy / sums.size))
     basis = None if isotropic else _basis(moments[:-1, :-1], data.constant)
-    return Units(basis, unit, len(sums.sequences), _blind(moments, data.constant), silent)
+    blind = _blind(moments, data.constant)
+    return Units(basis, unit, _distinct(sums, data.seq_len), blind, silent)
 
 
 class _Sums(NamedTuple):
@@ -65,17 +67,37 @@ class _Sums(NamedTuple):
     energy: float  #: |Y|^2
     size: int  #: numbers in Y
     moments: Array
-    sequences: NDArray[np.uint64]  #: one number for each that differs
+    sequences: NDArray[np.uint64]  #: the smallest of the numbers that sequences have
+    times: NDArray[np.int64]  #: how often each of these came
 
 
 def _sums(X: Array, Y: Array) -> _Sums:
     rows = X.reshape(-1, X.shape[2])
-    return _Sums(float(np.sum(Y * Y)), Y.size, _second_moments(rows), _hashes(X))
+    seen = _smallest(_hashes(X), np.ones(len(X), np.int64))
+    return _Sums(float(np.sum(Y * Y)), Y.size, _second_moments(rows), *seen)
 
 
 def _merged(a: _Sums, b: _Sums) -> _Sums:
-    sequences = np.union1d(a.sequences, b.sequences)
-    return _Sums(a.energy + b.energy, a.size + b.size, a.moments + b.moments, sequences)
+    seen = _smallest(np.concatenate([a.sequences, b.sequences]), np.concatenate([a.times, b.times]))
+    return _Sums(a.energy + b.energy, a.size + b.size, a.moments + b.moments, *seen)
+
+
+def _smallest(
+    sequences: NDArray[np.uint64], times: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Those that differ, and how often each came: of all, or of a sample that is one whatever the
+    order of the examples, as long as they are too many."""
+    different, which = np.unique(sequences, return_inverse=True)
+    total = np.zeros(len(different), np.int64)
+    np.add.at(total, which, times)
+    return different[:FOLLOWED], total[:FOLLOWED]
+
+
+def _distinct(sums: _Sums, seq_len: int) -> int:
+    """How many sequences differ: all over how often one comes, in the mean of those followed."""
+    if len(sums.sequences) < FOLLOWED:
+        return len(sums.sequences)
+    return round(sums.moments[-1, -1] / seq_len / float(np.mean(sums.times)))
 
 
 def _second_moments(rows: Array) -> Array:
@@ -91,7 +113,7 @@ def _hashes(X: Array) -> NDArray[np.uint64]:
     )  # -0.0 is 0.0
     factors = np.random.default_rng(0).integers(1, 2**63, words.shape[1], dtype=np.uint64) | 1
     words = (words ^ (words >> np.uint64(29))) * factors
-    return np.unique(np.sum(words ^ (words >> np.uint64(32)), axis=1, dtype=np.uint64))
+    return np.asarray(np.sum(words ^ (words >> np.uint64(32)), axis=1), np.uint64)
 
 
 def _basis(moments: Array, constant: bool) -> Array:
