@@ -56,9 +56,15 @@ class Slabs(NamedTuple):
 
     def tightest(self, count: int) -> Slabs:
         """The ``count`` slabs of smallest sigma, each normal once: short tokens repeat."""
-        order = np.argsort(self.sigma, kind="stable")
-        pairs = np.concatenate([self.queries, self.differences], axis=1)
-        order = order[first_of_each(pairs[order])[:count]]
+        order, looked_at = np.argsort(self.sigma, kind="stable"), 2 * count
+        while True:  # rows are slow to sort, and few of them are the same
+            some = order[:looked_at]
+            pairs = np.concatenate([self.queries[some], self.differences[some]], axis=1)
+            first = first_of_each(pairs)[:count]
+            if len(first) == count or looked_at >= len(order):
+                break
+            looked_at *= 2
+        order = some[first]
         return self._replace(**{name: getattr(self, name)[order] for name in self._fields[:5]})
 
     def merge(self, other: Slabs, count: int) -> Slabs:

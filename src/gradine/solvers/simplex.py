@@ -4,8 +4,9 @@
 
 for very many small problems at once (Z is k x d_out with k a handful of tokens). The paper poses
 it as a linear program in the 1-norm, `simplex_regression_lp`; `simplex_regression` solves the
-2-norm form in closed form where the answer is inside the simplex, and by accelerated projected
-gradient steps where it is not.
+2-norm form in closed form where the answer is inside the simplex. Where it is not, weights that
+come out negative are set to zero and the others solved for again; if the conditions for an optimum
+then hold, it is one, and otherwise accelerated projected gradient steps find it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ Array = NDArray[np.float64]
 
 RIDGE = 1e-9  # relative; two equal tokens make a problem singular, and share their weight
 FACE_RIDGE = 1e-12  # the same for the solve on a face, whose answer is not refined
+NEAR = 2**15  # numbers of an array at a time: temporaries stay near the cache, and on the heap
+OPTIMAL = 1e-9  # gradient, relative, that may point out of the simplex at an optimum
 GRADIENT_STEPS = 300  # enough for condition numbers of some thousands; the exact solve follows
 
 
@@ -44,8 +47,19 @@ def affine_regression(Z: Array, Y: Array) -> AffineRegression:
     Its residual is a lower bound on that of `simplex_regression`, at a fraction of the cost: all
     rows of an example share one k x k matrix.
     """
+    n, k, outputs = Z.shape
+    rows = Y.shape[1]
+    found = AffineRegression(np.empty((n, rows, k)), np.empty((n, rows)), np.empty((n, k, k)))
+    step = max(1, NEAR // (max(rows, k) * outputs))
+    for part in (slice(at, at + step) for at in range(0, n, step)):
+        for all_of_them, some in zip(found, _affine_regression(Z[part], Y[part]), strict=True):
+            all_of_them[part] = some
+    return found
+
+
+def _affine_regression(Z: Array, Y: Array) -> AffineRegression:
     k = Z.shape[1]
-    mean = Z.mean(axis=1, keepdims=True)
+    mean = np.full((1, k), 1.0 / k) @ Z
     centred = Z - mean
     gram = centred @ centred.swapaxes(1, 2)
     size = np.trace(gram, axis1=1, axis2=2)[:, None, None] / k
@@ -58,7 +72,8 @@ def affine_regression(Z: Array, Y: Array) -> AffineRegression:
     weights = (offsets @ centred.swapaxes(1, 2)) @ covariance
     left = offsets - weights @ centred  # what the ridge and rounding left is fitted once more
     weights += (left @ centred.swapaxes(1, 2)) @ covariance
-    residual = np.linalg.norm(offsets - weights @ centred, axis=-1)
+    left = offsets - weights @ centred
+    residual = np.sqrt(np.einsum("nro,nro->nr", left, left))
     # Two nearly equal tokens make the covariance huge, and its rounding spoils the sum.
     weights += (1.0 - weights.sum(axis=-1, keepdims=True)) / k
     return AffineRegression(weights, residual, covariance)
@@ -98,9 +113,36 @@ def simplex_regression(Z: Array, y: Array) -> tuple[Array, Array]:
 
 
 def _bounded_weights(Z: Array, y: Array, start: Array) -> Array:
-    """Accelerated projected gradient to find the face, then the exact optimum on that face."""
     gram = Z @ Z.swapaxes(1, 2)
     correlation = (y[:, None] @ Z.swapaxes(1, 2))[:, 0]
+    weights, optimal = _by_dropping(gram, correlation, start)
+    rest = np.flatnonzero(~optimal)
+    if len(rest):
+        weights[rest] = _by_gradient(gram[rest], correlation[rest], start[rest])
+    return weights
+
+
+def _by_dropping(gram: Array, correlation: Array, start: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Hold weights at zero that come out negative, until none does; and which are optimal."""
+    face = start > 0.0
+    weights = start
+    for _ in range(start.shape[1]):
+        weights = _on_face(gram, correlation, face)
+        negative = face & (weights < 0.0)
+        if not negative.any():
+            break
+        face &= ~negative
+    weights = np.where(face, np.maximum(weights, 0.0), 0.0)
+    # At an optimum the gradient is the same on the face, and nowhere smaller.
+    gradient = (weights[:, None] @ gram)[:, 0] - correlation
+    on_face = np.sum(gradient * face, axis=1) / np.maximum(face.sum(axis=1), 1)
+    size = np.abs(correlation).max(axis=1) + np.trace(gram, axis1=1, axis2=2)
+    off = np.where(face, np.abs(gradient - on_face[:, None]), on_face[:, None] - gradient)
+    return weights, (off.max(axis=1) <= OPTIMAL * size) & face.any(axis=1)
+
+
+def _by_gradient(gram: Array, correlation: Array, start: Array) -> Array:
+    """Accelerated projected gradient to find the face, then the exact optimum on that face."""
     step = 1.0 / np.maximum(np.linalg.eigvalsh(gram)[:, -1:], np.finfo(float).tiny)
     weights = look_ahead = project_to_simplex(start)
     momentum = 1.0
@@ -115,22 +157,22 @@ def _bounded_weights(Z: Array, y: Array, start: Array) -> Array:
         weights, momentum = new, grown
         if change < 1e-15:
             break
-    return _exact_on_face(gram, correlation, weights)
+    solved = _on_face(gram, correlation, weights > 0.0)
+    feasible = (solved >= 0.0).all(axis=1, keepdims=True)
+    return np.where(feasible, solved, weights)
 
 
-def _exact_on_face(gram: Array, correlation: Array, weights: Array) -> Array:
-    """Solve the optimality conditions with the zero weights held at zero."""
-    n, k = weights.shape
-    face = (weights > 0.0).astype(float)
+def _on_face(gram: Array, correlation: Array, support: NDArray[np.bool_]) -> Array:
+    """Solve the optimality conditions with the other weights held at zero."""
+    n, k = support.shape
+    face = support.astype(float)
     size = np.trace(gram, axis1=1, axis2=2)[:, None, None] / k
     system = np.zeros((n, k + 1, k + 1))
     system[:, :k, :k] = gram * face[:, :, None] * face[:, None, :]
     system[:, :k, :k] += size * np.eye(k) * (FACE_RIDGE + 1.0 - face[:, :, None])
     system[:, :k, k] = system[:, k, :k] = face * size[:, 0]
     right = np.concatenate([correlation * face, size[:, 0]], axis=1)
-    solved = np.linalg.solve(system, right[..., None])[:, :k, 0]
-    feasible = (solved >= 0.0).all(axis=1, keepdims=True)
-    return np.where(feasible, solved, weights)
+    return np.linalg.solve(system, right[..., None])[:, :k, 0]
 
 
 def simplex_regression_lp(Z: Array, y: Array) -> tuple[Array, float]:
