@@ -212,7 +212,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = "plan-quick" if options.quick else "plan"
     store = Store(options.out / "scratch" / f"{name}.jsonl", MEASURED_BY, fresh=options.fresh)
     cases: list[tuple[Learner, Setting, Effort]] = []
-    for learner, settings in (("exact", EXACT), ("sculpt", SCULPT)):
+    both: dict[Learner, tuple[Setting, ...]] = {"exact": EXACT, "sculpt": SCULPT}
+    for learner, settings in both.items():
         effort = QUICK if options.quick else EFFORT[learner]
         cases += [(learner, each, effort) for each in settings[: 1 if options.quick else None]]
     for learner, setting, effort in cases:  # what was promised first, how tight it is after that

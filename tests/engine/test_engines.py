@@ -195,6 +195,11 @@ def test_a_connection_that_breaks_during_an_answer_is_no_error_of_the_examples()
         assert not engine.is_loss(ValueError("X has 3 columns; expected 4"))
 
 
+def test_workers_of_a_local_cluster_keep_their_memory(engines):
+    dask = engines("dask")
+    assert next(dask.run(os.getenv, [("MALLOC_TRIM_THRESHOLD_",)]))[1] is None
+
+
 def test_after_the_time_no_block_is_begun_but_the_first(engine, numbered):
     merged = reduce_blocks(
         numbered(90),

@@ -172,7 +172,7 @@ def _on_face(gram: Array, correlation: Array, support: NDArray[np.bool_]) -> Arr
     system[:, :k, :k] += size * np.eye(k) * (FACE_RIDGE + 1.0 - face[:, :, None])
     system[:, :k, k] = system[:, k, :k] = face * size[:, 0]
     right = np.concatenate([correlation * face, size[:, 0]], axis=1)
-    return np.linalg.solve(system, right[..., None])[:, :k, 0]
+    return np.asarray(np.linalg.solve(system, right[..., None])[:, :k, 0], np.float64)
 
 
 def simplex_regression_lp(Z: Array, y: Array) -> tuple[Array, float]:
