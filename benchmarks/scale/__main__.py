@@ -39,12 +39,12 @@ def generated(n: int) -> Any:
 
 
 def measure_rates(quick: bool) -> dict[str, Any]:
-    """Blocks of about a second; a pass of twelve of them."""
+    """Blocks of about a second; a pass of sixteen of them."""
     kernel, trial = rates.screening(truth()), 2_000 if quick else 20_000
     source = generated(100 * trial)
     core = rates.core_rate(source, kernel, trial)
     block = trial if quick else int(core["rows_a_second_with_reading"] / SEQ_LEN)
-    walls = rates.speedups(generated(12 * block), kernel, block)
+    walls = rates.speedups(generated(16 * block), kernel, block)
     return {**core, "block": block, "seconds": walls}
 
 

@@ -49,7 +49,7 @@ class DaskCluster(Crew):
         self._cluster = None
         self._address = scheduler
         if scheduler is None:
-            with _keeping_memory():
+            with _for_long_blocks():
                 self._cluster = distributed.LocalCluster(
                     n_workers=workers or usable_cores(),
                     threads_per_worker=1,
@@ -151,18 +151,20 @@ class DaskCluster(Crew):
 
 
 @contextmanager
-def _keeping_memory() -> Iterator[None]:
-    """Workers that are started within do not give memory back to the system after every array.
+def _for_long_blocks() -> Iterator[None]:
+    """A cluster that is started within is made for few tasks that take long, not for many.
 
-    Dask asks for that by default. Blocks are arrays of one size, one after the other, and asking
-    the system for each of them anew takes up to two thirds of the time of the block itself.
+    Workers do not give memory back to the system after every array, as Dask asks of them by
+    default: blocks are arrays of one size, one after the other, and asking for each of them anew
+    takes up to two thirds of the time of the block itself. And no worker has a block waiting: at
+    the end of a pass it would wait there while another worker has nothing to do.
     """
     import dask.config
 
     name = "distributed.nanny.pre-spawn-environ"
     kept = {key: value for key, value in dask.config.get(name).items() if key != RETURNING}
     os.environ.pop(RETURNING, None)  # where an earlier cluster of this process has left it
-    with dask.config.set({name: kept}):
+    with dask.config.set({name: kept, "distributed.scheduler.worker-saturation": 1.0}):
         yield
 
 
