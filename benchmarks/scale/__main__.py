@@ -21,6 +21,7 @@ from gradine.files import write_json, write_text
 __all__ = ["main", "page"]
 
 RESULTS = Path(__file__).parent.parent / "results"
+IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"
 HEADS, SEQ_LEN, DIM, SCALE = 3, 3, 12, 4.0
 #: Examples of three rows each: the last is a hundred million rows.
 FEW, MANY = 150_000, 33_400_000
@@ -70,7 +71,9 @@ def measure_capacity(quick: bool) -> dict[str, Any]:
         if quick or d != DIM
     ]
     found = {str(d): capacity.pass_seconds(d, examples) for d in dims}
-    return {"pass_seconds": found, "cases": cases}
+    more = (2 if quick else 30) * examples
+    checks = [capacity.checked(dims[0], more, workers) for workers in (1, 2)]
+    return {"pass_seconds": found, "cases": cases, "checks": checks, "dim": dims[0]}
 
 
 PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
@@ -139,16 +142,36 @@ def _capacity(found: dict[str, Any], all_found: dict[str, Any]) -> str:
     lost = max(0.0, 1.0 - walls["pool_1"] / (2 * walls["pool_2"])) if walls else 0.0
     table = capacity.capacity_table({**found, "lost": lost})
     costs = markdown(
-        ("dim", *(f"{name}, µs" for name in capacity.PASSES)),
+        ("dim", *(f"{name}, µs" for name in (capacity.MAKING, *capacity.PASSES))),
         [
-            (dim, *(f"{1e6 * seconds[name]:.3g}" for name in capacity.PASSES))
+            (
+                dim,
+                *(f"{1e6 * seconds[name]:.3g}" for name in (capacity.MAKING, *capacity.PASSES)),
+            )
             for dim, seconds in found["pass_seconds"].items()
+        ],
+    )
+    own = found["pass_seconds"][str(found["dim"])]
+    checks = markdown(
+        ("workers", "more examples", "predicted, s", "measured, s"),
+        [
+            (
+                str(check["workers"]),
+                f"{check['examples']:,}",
+                "{:.1f}".format(
+                    capacity.predicted_seconds(
+                        own, check["examples"], check["workers"], lost, check["passes"]
+                    )
+                ),
+                f"{check['seconds'][1] - check['seconds'][0]:.1f}",
+            )
+            for check in found["checks"]
         ],
     )
     return (
         f"## Capacity\n\nOne core, for each example and pass:\n\n{costs}\n\nFrom it, with the "
         f"examples that `gradine plan` asks for, and {lost:.1%} lost to working side by "
-        f"side:\n\n{table}"
+        f"side:\n\n{table}\n\nThe prediction against runs here, dim {found['dim']}:\n\n{checks}"
     )
 
 
@@ -167,6 +190,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found[name] = PARTS[name](options.quick)
         options.out.mkdir(parents=True, exist_ok=True)
         write_json(stored, {**found, "version": gradine.__version__})
+    if "many" in found and not options.quick:
+        many.draw(found["many"]["runs"], IMAGES / "scale-many")
     text = page(found)
     write_text(options.out / "scale.md", text)
     print(text)

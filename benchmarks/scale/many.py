@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 import threading
 import time
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,9 +15,13 @@ from gradine.engine import Engine
 from gradine.examples import Examples
 from gradine.fit import LearnConfig
 from gradine.learn import learn_examples
+from gradine.report.draw import FOUND, OTHER, scientific, write_picture
 from gradine.sculpt.config import SculptConfig
 
-__all__ = ["MemoryWatch", "growth", "screened"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["MemoryWatch", "draw", "growth", "screened"]
 
 PAUSE = 1.0  # seconds between looks at memory
 
@@ -82,3 +87,34 @@ def screened(
         "memory_growth": {pid: growth(series) for pid, series in long.items()},
         "memory": long,
     }
+
+
+def draw(runs: list[dict[str, Any]], stem: Path) -> list[Path]:
+    """How tight the body is and how good the answer, against the number of examples; and memory."""
+    panels = [lambda ax: _errors(runs, ax), lambda ax: _memory(runs[-1], ax)]
+    return write_picture(stem, panels, "the six phases on more and more examples")
+
+
+def _errors(runs: list[dict[str, Any]], ax: Axes) -> None:
+    named = {"median width of a slab": FOUND, "error of the theorem's answer": OTHER}
+    series = [
+        [run["slack"][-1] if run["slack"] else None for run in runs],
+        [run["theorem_error"] for run in runs],
+    ]
+    for (name, colour), values in zip(named.items(), series, strict=True):
+        known = [(run["examples"], v) for run, v in zip(runs, values, strict=True) if v is not None]
+        ax.plot(*zip(*known, strict=True), "o-", color=colour, ms=3.5, label=name)
+    scientific(ax, [run["examples"] for run in runs], "x")
+    scientific(ax, [value for values in series for value in values if value is not None], "y")
+    ax.set_xlabel("examples")
+    ax.legend(fontsize=6.5)
+
+
+def _memory(run: dict[str, Any], ax: Axes) -> None:
+    for series in run["memory"].values():
+        # As many numbers as can be seen.
+        step = max(1, len(series) // 300)
+        ax.plot(np.arange(0, len(series), step) * PAUSE, np.array(series[::step]) / 2**20, lw=1)
+    ax.set_ylim(bottom=0.0)
+    ax.set_xlabel("seconds")
+    ax.set_title(f"MiB of each process, {run['examples']:,} examples", fontsize=9)

@@ -79,6 +79,8 @@ def test_the_page_of_capacity(tmp_path, capsys):
     stored = json.loads((tmp_path / "scale.json").read_text())
     assert stored["capacity"]["pass_seconds"]["8"]["sculpt"] > 0
     assert (tmp_path / "scale.md").read_text() == capsys.readouterr().out[:-1]
-    seconds = dict.fromkeys(capacity.PASSES, 1e-6)
-    assert capacity.predicted_seconds(seconds, 1e6, 1, 0.1) == pytest.approx(6.0)
-    assert capacity.predicted_seconds(seconds, 1e6, 2, 0.1) == pytest.approx(3.0 / 0.9)
+    checks = stored["capacity"]["checks"]
+    assert [check["workers"] for check in checks] == [1, 2] and checks[0]["passes"]["sculpt"] >= 1
+    seconds = dict.fromkeys([capacity.MAKING, *capacity.PASSES], 1e-6)
+    assert capacity.predicted_seconds(seconds, 1e6, 1, 0.1) == pytest.approx(12.0)
+    assert capacity.predicted_seconds(seconds, 1e6, 2, 0.1) == pytest.approx(6.0 / 0.9)
