@@ -11,7 +11,7 @@ import pytest
 from gradine.inputs import plant
 from gradine.layer import AttentionLayer
 from gradine.sculpt.body import slab_normals
-from gradine.sculpt.certify import sculpt
+from gradine.sculpt.certify import Slabs, sculpt
 from gradine.sculpt.config import SculptConfig
 from gradine.solvers.simplex import simplex_regression, simplex_regression_lp
 from gradine.status import NotLearned, Status
@@ -141,3 +141,27 @@ def test_after_the_time_screening_goes_on_with_what_it_has(two_heads):
     late = replace(two_heads.data, block_size=5_000, deadline=time.monotonic() - 1.0)
     carved = sculpt(late, two_heads.sum, SculptConfig(), 2)
     assert 4_000 < carved.examples <= 5_000
+
+
+@pytest.mark.parametrize("count", [3, 10, 60])
+def test_merging_keeps_the_tightest_of_all_each_normal_once(count):
+    """Whatever comes in parts, and however often the same row does."""
+    rng = np.random.default_rng(count)
+    normals = rng.choice([-1.0, 1.0], (25, 4))  # some are the same, up to sign
+
+    def some(n):
+        which = rng.integers(0, 25, n)
+        sigma = np.round(rng.exponential(size=n), 1)  # and some are equally wide
+        values = rng.standard_normal(n)
+        return Slabs(normals[which, :2], normals[which, 2:], values, sigma, values, n, n, 1)
+
+    parts = [some(n).tightest(count) for n in (40, 5, 30, 50, 1)]
+    columns = zip(*(part[:5] for part in parts), strict=True)
+    whole = Slabs(*(np.concatenate(column) for column in columns), 0, 0, 0)
+    expected, merged = whole.tightest(count), parts[0]
+    for part in parts[1:]:
+        merged = merged.merge(part, count)
+    for name in Slabs._fields[:5]:
+        np.testing.assert_array_equal(getattr(merged, name), getattr(expected, name))
+    assert (merged.rows, merged.screened, merged.informative) == (126, 126, 5)
+    assert np.all(np.diff(merged.sigma) >= 0.0)

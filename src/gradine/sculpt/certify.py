@@ -64,13 +64,20 @@ class Slabs(NamedTuple):
             if len(first) == count or looked_at >= len(order):
                 break
             looked_at *= 2
-        order = some[first]
-        return self._replace(**{name: getattr(self, name)[order] for name in self._fields[:5]})
+        return self._chosen(some[first])
 
     def merge(self, other: Slabs, count: int) -> Slabs:
-        arrays = [np.concatenate(pair) for pair in zip(self[:5], other[:5], strict=True)]
-        counts = [a + b for a, b in zip(self[5:], other[5:], strict=True)]
-        return Slabs(*arrays, *counts).tightest(count)  # pyright: ignore[reportArgumentType]
+        seen = {name: getattr(self, name) + getattr(other, name) for name in self._fields[5:]}
+        if self.kept == count:  # what is wider than all of these never comes in
+            other = other._chosen(np.flatnonzero(other.sigma < self.sigma.max()))
+            if not other.kept:
+                return self._replace(**seen)
+        pairs = zip(self._fields[:5], self[:5], other[:5], strict=True)
+        both = {name: np.concatenate([a, b]) for name, a, b in pairs}
+        return self._replace(**both, **seen).tightest(count)
+
+    def _chosen(self, which: NDArray[np.intp]) -> Slabs:
+        return self._replace(**{name: getattr(self, name)[which] for name in self._fields[:5]})
 
 
 def sculpt(
