@@ -28,6 +28,7 @@ __all__ = ["FAULTS", "inject", "summary"]
 
 FAULTS = ("worker", "run", "block")
 WORKERS = 2
+TRIES = 5  # moments that are drawn before a run counts as too short
 SEED = 5
 
 
@@ -51,35 +52,44 @@ class Watched(Examples):
 
 
 def inject(fault: str | None, seed: int, examples: int, block: int, within: float) -> dict:
-    """One run with a fault at a random moment of its first seconds; resumed until it ends."""
+    """One run with a fault at a random moment of its first seconds; resumed until it ends.
+
+    A run that ended before its fault is none: another moment is drawn.
+    """
     chance = random.Random(seed)
+    for _ in range(TRIES):
+        found = _attempt(fault, chance, examples, block, within)
+        if found["struck"]:
+            return {"fault": fault, "seed": seed, **found}
+    raise RuntimeError(f"fault {fault!r} of seed {seed} came too late {TRIES} times")
+
+
+def _attempt(
+    fault: str | None, chance: random.Random, examples: int, block: int, within: float
+) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         bad = block * chance.randrange(examples // block) if fault == "block" else -1
         command = [sys.executable, "-m", "benchmarks.scale.faults", name]
         command += [str(examples), str(block), str(bad)]
         runs, wait, struck = 0, chance.uniform(0.0, within), fault in (None, "block")
+        came = fault is None
         while True:
             runs += 1
             process = subprocess.Popen(command, cwd=Path(__file__).parent.parent.parent)
             while process.poll() is None and not struck:
                 if _begun(folder):
                     time.sleep(wait)
-                    struck = _strike(fault, process, folder, chance)
+                    struck = came = _strike(fault, process, folder, chance)
                 time.sleep(0.02)
             if process.wait() == 0:
                 break
             if runs > 3:
-                raise RuntimeError(f"a run with fault {fault!r} did not end: seed {seed}")
+                raise RuntimeError(f"a run with fault {fault!r} did not end")
         reads = Counter(line.split()[0] for line in (folder / "log").read_text().splitlines())
         answer = (folder / "answer").read_text()
-    return {
-        "fault": fault,
-        "seed": seed,
-        "runs": runs,
-        "answer": answer,
-        "reads": sum(reads.values()),
-    }
+        came = came or (fault == "block" and (folder / "failed").exists())
+    return {"runs": runs, "answer": answer, "reads": sum(reads.values()), "struck": came}
 
 
 def _begun(folder: Path) -> bool:
@@ -90,7 +100,7 @@ def _strike(fault: str | None, process: Any, folder: Path, chance: random.Random
     """Kill the run, or one of its workers; whether there was one to kill."""
     if fault == "run":
         process.kill()
-        return True
+        return process.wait() == -signal.SIGKILL
     pids = [int(line.split()[1]) for line in (folder / "log").read_text().splitlines()]
     workers = sorted({pid for pid in pids if pid != process.pid})
     if not workers:
