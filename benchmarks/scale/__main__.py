@@ -135,8 +135,8 @@ def _many(found: dict[str, Any], _: dict[str, Any]) -> str:
     header = ("examples", "seconds", "median slab", "theorem's error", *each)
     return (
         f"## Many rows\n\n{markdown(header, lines)}\n\nMemory is that of the largest worker, and "
-        "of the main process, whose linear programs do not grow with the examples; growth is from the "
-        f"first to the last tenth of the run (target {LARGEST_GROWTH:.0%})."
+        "of the main process, whose linear programs do not grow with the examples; growth is from "
+        f"the first to the last tenth of the run (target {LARGEST_GROWTH:.0%})."
     )
 
 

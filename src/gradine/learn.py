@@ -21,7 +21,7 @@ from gradine.admission import (
     held_out_objection,
     sculpt_objection,
 )
-from gradine.engine import BOOKMARKS, Bookmarks, Engine
+from gradine.engine import BOOKMARKS, Bookmarks, Engine, check_engine
 from gradine.exact.pipeline import learn_exactly
 from gradine.exact.workshop import RunPhase
 from gradine.examples import (
@@ -110,6 +110,7 @@ def learn_examples(
     unbroken run.
     """
     began, config, listener = time.perf_counter(), config or LearnConfig(), listener or Listener()
+    check_engine(engine)
     deadline = _deadline(config)
     if config.examples_budget is not None:
         examples = FirstExamples(examples, config.examples_budget)
@@ -313,12 +314,12 @@ def _survey_key(examples: Examples, split: Split, config: LearnConfig) -> str:
 
 
 def _run_key(seen: Survey, heads: int | None, method: str, seed: int, config: LearnConfig) -> str:
-    """What a phase result depends on: the data (by all its moments), the request, the settings."""
+    """What a phase result depends on: the data (by a digest), the request, the settings."""
     from gradine import __version__
 
     # No part of the answer, and a run that is resumed may take another while.
     config = replace(config, exact=replace(config.exact, curve_points=0), time_budget=None)
     left_out = [[block.start, block.stop] for block in seen.left_out]
-    settings = [heads, method, seed, asdict(config), __version__, seen.n, seen.seq_len, left_out]
-    moments = [seen.x_mean, seen.x_variance, seen.x_fourth, seen.y_mean, seen.y_second]
-    return fingerprint(settings, *moments)
+    data = [seen.n, seen.seq_len, left_out, seen.digest]
+    # The mean outputs are over the examples of the split.
+    return fingerprint([heads, method, seed, asdict(config), __version__, data], seen.y_mean)

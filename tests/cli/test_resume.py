@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 from gradine import AttentionLayer
@@ -67,7 +68,11 @@ def test_resume_refuses_other_settings_and_other_data(cli, told, stopped, tmp_pa
     before = records(stopped)
     other = tmp_path / "other.npz"
     cli("sample", told.truth, "--examples", 8000, "--seq-len", 3, "--seed", 5, "--out", other)
-    for data, options in ((told.data, ("--seed", 1)), (told.data, ("--heads", 1)), (other, ())):
+    shuffled = tmp_path / "shuffled.npz"  # the same tokens and the same outputs, not in their order
+    with np.load(told.data) as arrays:
+        np.savez(shuffled, X=arrays["X"][::-1], Y=arrays["Y"])
+    others = ((told.data, ("--seed", 1)), (told.data, ("--heads", 1)), (other, ()), (shuffled, ()))
+    for data, options in others:
         answer = cli("learn", data, "--out", stopped, "--resume", *options)
         assert answer.code == 2
         assert f"{told.records[0]}: belongs to other data" in answer.error_line

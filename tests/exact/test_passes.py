@@ -16,6 +16,7 @@ from gradine.exact.passes import refine_by_passes
 from gradine.exact.workshop import Workshop
 from gradine.examples import ArrayExamples, FittingData
 from gradine.examples.split import make_split
+from gradine.learn import learn_examples
 
 NOISE = 0.1
 
@@ -105,3 +106,25 @@ def test_a_block_that_is_held_out_as_a_whole_adds_nothing():
     assert len(split.fit_rows(first, first + 1)) == 0
     found = refine_by_passes(one, few, start)
     assert found.examples == len(split.fit_rows(first, first + 40))
+
+
+def test_reads_that_fail_once_are_tried_again():
+    """Not only in passes: samples, and examples that are held out."""
+    _, X, Y = noisy(n=2000)
+
+    class Flaky(ArrayExamples):
+        reads, bad = 0, -1
+
+        def _read(self, start, stop):
+            self.reads += 1
+            if self.reads == self.bad:
+                raise OSError("a failure on purpose")
+            return super()._read(start, stop)
+
+    calm = Flaky(X, Y)
+    expected = learn_examples(calm, 2, "exact").layer
+    for bad in range(1, calm.reads + 1):
+        flaky = Flaky(X, Y)
+        flaky.bad = bad
+        found = learn_examples(flaky, 2, "exact").layer
+        assert flaky.reads == calm.reads + 1 and found.theta.tobytes() == expected.theta.tobytes()

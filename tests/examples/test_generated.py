@@ -122,6 +122,11 @@ def test_another_process_makes_the_same_examples(tmp_path):
     assert found == X.tobytes() + Y.tobytes()
 
 
+def test_an_oracle_that_fails_is_named():
+    with pytest.raises(ValueError, match=r"os:getcwd failed: TypeError: .*takes no arguments"):
+        GeneratedExamples("os:getcwd", 100, 3, dim=4)
+
+
 def test_an_oracle_labels_too():
     oracle = as_oracle(lambda X: X[..., :1], dim=4)
     examples = GeneratedExamples(oracle, 100, 3)

@@ -102,6 +102,15 @@ def test_examples_that_are_made_on_the_way_and_files(tmp_path, arrays):
     assert again.coef_.tobytes() == model.coef_.tobytes()
 
 
+@pytest.mark.parametrize(("tokens", "outputs"), [(0.0, 1e7), (3.0, 0.0), (0.0, -1e4)])
+def test_large_means_cost_no_digits(tokens, outputs, arrays):
+    X, y, Y = arrays
+    model = RandomFeatureAttention(20, alpha=1e-3, random_state=0)
+    expected = model.fit(X + tokens, y + outputs).predict(X[:100] + tokens)
+    found = model.fit_examples(ArrayExamples(X + tokens, Y + outputs)).predict(X[:100] + tokens)
+    np.testing.assert_allclose(found - outputs, expected - outputs, atol=1e-4)
+
+
 def test_what_cannot_be_is_said(arrays):
     X, _, Y = arrays
     model = RandomFeatureAttention(200, random_state=0, memory=4)
@@ -113,3 +122,7 @@ def test_what_cannot_be_is_said(arrays):
         RandomFeatureAttention(5).fit_examples(ArrayExamples(bad, Y))
     with pytest.raises(ValueError, match="features of X overflow"):
         RandomFeatureAttention(5).fit_examples(ArrayExamples(1e160 * X, Y))
+    with pytest.raises(ValueError, match="examples is tuple; expected a source"):
+        RandomFeatureAttention(5).fit_examples((X, Y))
+    with pytest.raises(ValueError, match="engine is 'pool'; expected None or"):
+        RandomFeatureAttention(5).fit_examples(ArrayExamples(X, Y), engine="pool")

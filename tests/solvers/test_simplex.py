@@ -122,3 +122,12 @@ def test_dropping_negative_weights_says_where_it_is_right(k):
     weights, residual = simplex_regression(Z, y)
     assert weights.min() >= 0.0
     np.testing.assert_allclose(residual, np.minimum(misfit(stepped), residual), rtol=1e-9)
+
+
+@pytest.mark.parametrize("offset", [100.0, 1e5])
+def test_what_all_rows_have_in_common_costs_no_digits(offset):
+    Z, y = problems(2000, 3, 8, seed=4)
+    weights, residual = simplex_regression(Z + offset, y + offset)
+    expected, least = simplex_regression(Z, y)
+    np.testing.assert_allclose(residual, least, rtol=1e-6)
+    np.testing.assert_allclose(weights, expected, atol=1e-6)

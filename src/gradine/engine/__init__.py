@@ -6,7 +6,14 @@ from gradine.engine.cluster import LostSchedulerError
 from gradine.engine.crew import LostWorkerError
 from gradine.engine.pool import Pool
 from gradine.engine.reduction import reduce_blocks
-from gradine.engine.serial import BlockSource, Engine, FailedBlockError, run_all, time_is_up
+from gradine.engine.serial import (
+    BlockSource,
+    Engine,
+    FailedBlockError,
+    check_engine,
+    run_all,
+    time_is_up,
+)
 from gradine.engine.threads import one_thread, usable_cores
 
 __all__ = [
@@ -21,6 +28,7 @@ __all__ = [
     "LostSchedulerError",
     "LostWorkerError",
     "Pool",
+    "check_engine",
     "one_thread",
     "open_engine",
     "reduce_blocks",

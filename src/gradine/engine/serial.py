@@ -112,6 +112,14 @@ class Engine:
         self.close()
 
 
+def check_engine(engine: Any) -> None:
+    """Raise if this is something else than an engine, or None."""
+    if engine is not None and not isinstance(engine, Engine):
+        raise ValueError(
+            f"engine is {engine!r}; expected None or what gradine.engine.open_engine opens"
+        )
+
+
 def time_is_up(until: float | None) -> bool:
     return until is not None and time.monotonic() > until
 

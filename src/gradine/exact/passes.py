@@ -40,6 +40,7 @@ TINY = 1e-300  # outputs that are all zero explain everything
 REASON = "from the answer of the examples in memory"
 STEPS = 20  # of two passes each, at most
 ACCURACY, PRODUCTS = 1e-2, 200  # of a step's solution: its curvature is no better
+LEAST_COSINE = 1e-8  # of a step with the fall of the slope, for it to say something
 SHORTER, SHORTEST = 0.3, 0.02  # shares of a step
 #: A step that changes the answer by less than this share of its error bars is the last.
 SMALL = 0.05
@@ -109,9 +110,11 @@ class _Secant(NamedTuple):
     inverse: float  #: 1 / (step fall)
 
     @classmethod
-    def between(cls, before: _Point, after: _Point) -> _Secant:
+    def between(cls, before: _Point, after: _Point) -> _Secant | None:
+        """None where the slope did not fall along the step: that is no curvature to divide by."""
         step, fall = _flat(after.parameters) - _flat(before.parameters), before.slope - after.slope
-        return cls(step, fall, 1.0 / float(np.vdot(step, fall)))
+        curvature, size = float(np.vdot(step, fall)), np.linalg.norm(step) * np.linalg.norm(fall)
+        return cls(step, fall, 1.0 / curvature) if curvature > LEAST_COSINE * size else None
 
 
 def _flat(parameters: Parameters) -> Array:
@@ -143,21 +146,22 @@ def refine_by_passes(data: FittingData, task: FitTask, fit: HeadFit) -> HeadFit:
         slope = data.reduce(_Gradient(here, *place, out), _added, Slope)
         there = _Point(here, out, slope.flat, slope.energy / max(normal.energy, TINY))
         rows = normal.rows
-        if best is not None and there.misfit >= best.misfit:  # it went too far
+        if best is not None and not there.misfit < best.misfit:  # it went too far
             length *= SHORTER
             if length < SHORTEST:
                 break
             here = _moved(best.parameters, length * step)
             continue
-        if best is not None:
-            known.append(_Secant.between(best, there))
+        if best is not None and (secant := _Secant.between(best, there)) is not None:
+            known.append(secant)
         best = there
         path.misfits.append(best.misfit)
         step = _step(problem, best, problem.n * problem.k / rows, known)
         # Noise moves the answer by its bars, and lowers |residual|^2 by its share of each unknown.
         share = len(slope.flat) * slope.energy / (rows * problem.out_dim)
-        if float(np.vdot(step, slope.flat)) <= SMALL**2 * share:
-            rests = True
+        promised = float(np.vdot(step, slope.flat))
+        if promised <= SMALL**2 * share:
+            rests = promised >= 0.0
             break
         here, length = _moved(here, step), 1.0
     assert best is not None

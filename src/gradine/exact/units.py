@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.examples import FittingData
+from gradine.examples.numbers import example_numbers
 
 __all__ = ["Units", "measure"]
 
@@ -73,7 +74,7 @@ class _Sums(NamedTuple):
 
 def _sums(X: Array, Y: Array) -> _Sums:
     rows = X.reshape(-1, X.shape[2])
-    seen = _smallest(_hashes(X), np.ones(len(X), np.int64))
+    seen = _smallest(example_numbers(X), np.ones(len(X), np.int64))
     return _Sums(float(np.sum(Y * Y)), Y.size, _second_moments(rows), *seen)
 
 
@@ -104,16 +105,6 @@ def _second_moments(rows: Array) -> Array:
     """Sums of products of the coordinates and 1, (D + 1, D + 1)."""
     first = rows.sum(axis=0)
     return np.block([[rows.T @ rows, first[:, None]], [first[None], np.full((1, 1), len(rows))]])
-
-
-def _hashes(X: Array) -> NDArray[np.uint64]:
-    """A number for each sequence; equal sequences have equal ones, others hardly ever."""
-    words = (
-        np.ascontiguousarray(X + 0.0).reshape(len(X), math.prod(X.shape[1:])).view(np.uint64)
-    )  # -0.0 is 0.0
-    factors = np.random.default_rng(0).integers(1, 2**63, words.shape[1], dtype=np.uint64) | 1
-    words = (words ^ (words >> np.uint64(29))) * factors
-    return np.asarray(np.sum(words ^ (words >> np.uint64(32)), axis=1), np.uint64)
 
 
 def _basis(moments: Array, constant: bool) -> Array:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from gradine.checks import whole_number
 from gradine.engine import one_thread
+from gradine.examples.errors import one_line
 from gradine.examples.source import Examples
 from gradine.inputs import INPUT_KINDS, InputKind
 from gradine.layer import AttentionLayer
@@ -150,7 +151,13 @@ class GeneratedExamples(Examples):
         return Y
 
     def _labelled(self, X: Array) -> Array:
-        Y = np.asarray(self._label(X), dtype=np.float64)
+        try:
+            Y = np.asarray(self._label(X), dtype=np.float64)
+        except OSError:  # it may do so once
+            raise
+        except Exception as error:
+            what = f"{type(error).__name__}: {one_line(error)}"
+            raise ValueError(f"{_name(self._labels)} failed: {what}") from error
         if Y.ndim != 3 or Y.shape[:2] != X.shape[:2] or not Y.size:
             expected = f"({X.shape[0]}, {X.shape[1]}, d_out)"
             raise ValueError(f"{_name(self._labels)}: answer {Y.shape}; expected {expected}")

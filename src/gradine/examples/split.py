@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.engine import Engine
 from gradine.examples.source import Examples
 
 __all__ = ["MOST_CERTIFY", "Split", "held_out_sizes", "make_split", "take"]
@@ -133,7 +134,9 @@ def take(
         far = np.diff(wanted[done:upto]) > examples.piece
         if far.any():
             upto = done + int(far.argmax()) + 1
-        block_X, block_Y = examples.block(start, int(wanted[upto - 1]) + 1)
+        # A block that fails is tried once more, as in a pass.
+        ends = (start, int(wanted[upto - 1]) + 1)
+        _, (block_X, block_Y) = next(Engine().run(examples.block, [ends], blocks=True))
         X[done:upto] = block_X[wanted[done:upto] - start]
         Y[done:upto] = block_Y[wanted[done:upto] - start]
         done = upto

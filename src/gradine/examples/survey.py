@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gradine.engine import Bookmark, Engine, reduce_blocks
 from gradine.examples.errors import BadBlock, BlockError, first_not_finite
+from gradine.examples.numbers import example_numbers
 from gradine.examples.source import Examples
 
 __all__ = ["Survey", "survey"]
@@ -37,6 +38,7 @@ class Survey:
     y_mean: Array  #: (d_out,) mean of each output
     y_second: Array  #: (d_out,) E[y^2] of each output
     bias_z: float  #: largest |z-score| of the mean of an output: large means a bias
+    digest: int = 0  #: by which these examples, in this order, can be told from all others
     left_out: tuple[BadBlock, ...] = ()  #: bad blocks, which are counted nowhere else
 
     @property
@@ -131,6 +133,7 @@ def survey(
         y_mean=y_mean,
         y_second=sums.y_second / (n * k),
         bias_z=float(z.max()),
+        digest=int(sums.digest[0]),
         left_out=examples.left_out,
     )
 
@@ -149,6 +152,7 @@ class _Sums:
     y: Array  # of the row means
     y_squared: Array  # of the row means, squared
     y_second: Array
+    digest: NDArray[np.uint64]
 
     def merge(self, other: _Sums) -> _Sums:
         merged = {}
@@ -175,6 +179,7 @@ class _BlockSums:
         if self.may_decide is not None:
             row_means = row_means[self.may_decide(start, stop)]
         xx = tokens.T @ tokens
+        numbers = example_numbers(X, Y, np.arange(start, stop, dtype=float))
         return _Sums(
             is_boolean=(np.abs(X) == 1.0).all(),
             last_is_one=(X[..., -1] == 1.0).all(),
@@ -186,4 +191,5 @@ class _BlockSums:
             y=row_means.sum(axis=0),
             y_squared=(row_means**2).sum(axis=0),
             y_second=(Y**2).sum(axis=(0, 1)),
+            digest=np.array([numbers.sum()], np.uint64),
         )

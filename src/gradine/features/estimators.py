@@ -16,12 +16,12 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from gradine import kernels
 from gradine.checks import whole_number
-from gradine.engine import Engine
+from gradine.engine import Engine, check_engine
 from gradine.examples import Examples, open_examples
 from gradine.features.design import Design, RidgeConfig
 from gradine.features.maps import SPREAD, Activation, AttentionMap, FeatureMap, Mean, NeuronMap
 from gradine.features.ridge import OVERFLOW, Ridge, best_alpha, fit_ridge, fit_within, within
-from gradine.features.summed import SummedSpectrum, sum_features
+from gradine.features.summed import sum_features
 
 __all__ = ["FlatTokens", "RandomFeatureAttention", "RandomFeatureMLP"]
 
@@ -67,18 +67,24 @@ class _RandomFeatureRegressor(RegressorMixin, BaseEstimator, ABC):
         A source of `gradine.examples`, or what `gradine.open_examples` opens. Neither examples nor
         features are held but for a block; what is held is p x p for p features, in double
         precision, a few times as often as there are workers of the ``engine``, and at most
-        ``memory`` MiB. ``alpha="cv"`` is generalised cross validation. ``on_block(seen, sums)``
-        hears of progress.
+        ``memory`` MiB. ``alpha="cv"`` is generalised cross validation, which repeated examples
+        mislead: `fit` knows them, sums do not. ``on_block(seen, sums)`` hears of progress.
         """
+        if not isinstance(examples, Examples | str | os.PathLike):
+            raise ValueError(
+                f"examples is {type(examples).__name__}; expected a source of gradine.examples or "
+                "what open_examples opens; arrays go through fit"
+            )
         if not isinstance(examples, Examples):
             examples = open_examples(examples)
+        check_engine(engine)
         self._check()
         self.n_tokens_, self.n_features_in_ = examples.seq_len, examples.dim
         shape = (self.n_tokens_, self.n_features_in_)
         self.map_ = self._draw(shape, _generator(self.random_state))
         allowed, part = int(self.memory * 2**20), self._config().block_bytes
-        sums = sum_features(self.map_, examples, allowed, part, engine, on_block)
-        path, self.cv_ = SummedSpectrum(sums, self.fit_intercept), None
+        centered, self.cv_ = bool(self.fit_intercept), None
+        path = sum_features(self.map_, examples, allowed, part, centered, engine, on_block)
         if self.max_norm is not None:
             found = within(path, self.max_norm)
         elif not _is_cv(self.alpha):

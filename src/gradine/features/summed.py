@@ -19,23 +19,25 @@ from numpy.typing import NDArray
 from gradine.engine import Engine, reduce_blocks
 from gradine.examples.errors import BadBlock, BlockError, first_not_finite
 from gradine.examples.source import Examples
+from gradine.examples.split import take
 from gradine.features.maps import FeatureMap
 from gradine.features.ridge import OVERFLOW, Ridge, Solutions
 
-__all__ = ["SummedSpectrum", "Sums", "sum_features"]
+__all__ = ["SummedSpectrum", "sum_features"]
 
 Array = NDArray[np.float64]
 
 #: Examples in a block at most: enough that its products take far longer than its sums take to be
 #: sent, and not more, so that there is work for many.
 BLOCK = 4096
+FIRST = 256  # examples whose means are subtracted before anything is summed
 
 
 class Sums(NamedTuple):
     """Over the examples of a block, or of several."""
 
     examples: float
-    features: Array  #: (p,)
+    features: Array  #: (p,), and all of the following, less their origin
     targets: Array  #: (t,)
     gram: Array  #: Phi^T Phi, (p, p)
     cross: Array  #: Phi^T Y, (p, t)
@@ -49,11 +51,13 @@ class _Summing:
     features: FeatureMap
     block_bytes: int
     name: str
+    origin: Array  #: (p,) subtracted from features: sums of squares of large means lose digits
+    target_origin: Array  #: (t,)
 
     def __call__(self, X: Array, Y: Array, start: int) -> Sums:
         if (bad := first_not_finite(X, Y, start)) is not None:
             raise BlockError(self.name, BadBlock(start, start + len(X), bad[1]))
-        p, y = self.features.n_features, np.ascontiguousarray(Y[:, 0])
+        p, y = self.features.n_features, Y[:, 0] - self.target_origin
         step = max(1, self.block_bytes // (8 * self.features.numbers(X.shape[1])))
         total, gram, cross = np.zeros(p), np.zeros((p, p)), np.zeros((p, y.shape[1]))
         for first in range(0, len(X), step):
@@ -61,6 +65,7 @@ class _Summing:
                 block = self.features(X[first : first + step])
             if not np.isfinite(block).all():
                 raise ValueError(OVERFLOW)
+            block -= self.origin
             total += block.sum(axis=0)
             gram += block.T @ block
             cross += block.T @ y[first : first + step]
@@ -86,10 +91,11 @@ def sum_features(
     examples: Examples,
     memory: int,
     block_bytes: int,
+    centered: bool,
     engine: Engine | None = None,
     on_block: Callable[[int, Sums], None] | None = None,
-) -> Sums:
-    """One pass. ``memory``, in bytes, is what all Gram matrices that are about may take."""
+) -> SummedSpectrum:
+    """All solutions, by one pass; its Gram matrices take ``memory`` bytes at most, all together."""
     p = features.n_features
     about = (1 if engine is None else engine.in_flight) + 2
     most = math.isqrt(memory // (8 * about))
@@ -100,23 +106,32 @@ def sum_features(
             f"these take {memory // 2**20:,} MiB: set memory to {needed:,} or fit to arrays"
         )
     size = min(BLOCK, examples.block_size(memory))
-    kernel = _Summing(features, block_bytes, examples.name)
-    return reduce_blocks(
+    origin, target_origin = np.zeros(p), np.zeros(examples.out_dim)
+    if centered:
+        X, Y = take(examples, np.arange(min(FIRST, examples.n)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            origin, target_origin = features(X).mean(axis=0), Y[:, 0].mean(axis=0)
+        if not (np.isfinite(origin).all() and np.isfinite(target_origin).all()):
+            origin, target_origin = np.zeros(p), np.zeros(examples.out_dim)  # the pass will say why
+    kernel = _Summing(features, block_bytes, examples.name, origin, target_origin)
+    sums = reduce_blocks(
         examples, kernel, _merged, block_size=size, engine=engine, on_block=on_block
     )
+    return SummedSpectrum(sums, origin, target_origin, centered)
 
 
 class SummedSpectrum(Solutions):
     """All solutions at once, by the eigenvalues of the Gram matrix; the sums are used up."""
 
-    def __init__(self, sums: Sums, centered: bool) -> None:
+    def __init__(self, sums: Sums, origin: Array, target_origin: Array, centered: bool) -> None:
         self.count, self.centered = sums.examples, centered
-        self.means = sums.features / sums.examples if centered else np.zeros_like(sums.features)
-        self.offset = sums.targets / sums.examples if centered else np.zeros_like(sums.targets)
-        gram, n = sums.gram, sums.examples
-        gram -= n * np.outer(self.means, self.means)
-        right = sums.cross - n * np.outer(self.means, self.offset)
-        self.energy = sums.energy - n * self.offset**2
+        n, share = sums.examples, float(centered) / sums.examples
+        means, offset = share * sums.features, share * sums.targets  # less their origins
+        gram = sums.gram
+        gram -= n * np.outer(means, means)
+        right = sums.cross - n * np.outer(means, offset)
+        self.energy = sums.energy - n * offset**2
+        self.means, self.offset = origin + means, target_origin + offset
         values, vectors = np.linalg.eigh(gram)
         super().__init__(values, vectors, vectors.T @ right, dual=False)
 

@@ -113,6 +113,9 @@ def simplex_regression(Z: Array, y: Array) -> tuple[Array, Array]:
 
 
 def _bounded_weights(Z: Array, y: Array, start: Array) -> Array:
+    # Weights sum to one: what all rows have in common says nothing, and only costs digits.
+    mean = np.full((1, Z.shape[1]), 1.0 / Z.shape[1]) @ Z
+    Z, y = Z - mean, y - mean[:, 0]
     gram = Z @ Z.swapaxes(1, 2)
     correlation = (y[:, None] @ Z.swapaxes(1, 2))[:, 0]
     weights, optimal = _by_dropping(gram, correlation, start)
