@@ -143,7 +143,8 @@ def _examples(found: Record, ax: Axes) -> None:
     points = next(iter(found.values()))["points"]
     bounds = [p["bound"] for p in points]
     ax.plot([p["heads"] for p in points], bounds, "--", color=OTHER, label="counting bound")
-    scientific(ax, [*sizes, *bounds, max([*sizes, *bounds]) * 20], "y")
+    room = max([*sizes, *bounds]) * 3000  # for the legend
+    scientific(ax, [*sizes, *bounds, room], "y")
     ax.set_xlabel("heads")
     ax.set_title("examples needed", fontsize=9)
     ax.legend(fontsize=6.5, loc="upper right")
