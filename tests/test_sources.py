@@ -64,3 +64,19 @@ def test_learning_without_bad_blocks_is_learning_from_the_others(tmp_path):
         learn_examples(ArrayExamples(X, spoilt))
     with pytest.raises(ValueError, match="bad_blocks is 'keep'; expected 'stop' or 'skip'"):
         learn_examples(ArrayExamples(X, Y), config=LearnConfig(bad_blocks="keep"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"block_size": 0}, "block_size is 0; expected"),
+        ({"memory": 0}, "memory is 0; expected"),
+        ({"time_budget": "5"}, "time_budget is '5'; expected a positive number of seconds"),
+    ],
+)
+def test_settings_that_make_no_sense_are_named(settings, message):
+    X = np.ones((400, 3, 2))
+    with pytest.raises(ValueError, match=message):
+        learn_examples(ArrayExamples(X, X), config=LearnConfig(**settings))
+    with pytest.raises(ValueError, match="engine is 'pool'; expected None or"):
+        learn_examples(ArrayExamples(X, X), engine="pool")

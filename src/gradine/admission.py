@@ -46,8 +46,9 @@ def check_request(
     for name in ("validation_examples", "certify_examples"):
         if getattr(config, name) < 1:
             raise ValueError(f"{name} is {getattr(config, name)}; expected at least 1")
-    if config.memory is not None:
-        whole_number("memory", config.memory, 1)
+    for name in ("memory", "block_size"):
+        if getattr(config, name) is not None:
+            whole_number(name, getattr(config, name), 1)
     if config.bad_blocks not in BAD_BLOCKS:
         expected = " or ".join(map(repr, BAD_BLOCKS))
         raise ValueError(f"bad_blocks is {config.bad_blocks!r}; expected {expected}")

@@ -293,8 +293,8 @@ def _tell(listener: Listener, seen: int, merged: Any) -> None:
 
 def _deadline(config: LearnConfig) -> float | None:
     seconds = config.time_budget
-    if seconds is not None and not seconds > 0.0:
-        raise ValueError(f"time_budget is {seconds}; expected a positive number of seconds")
+    if seconds is not None and (not isinstance(seconds, int | float) or not seconds > 0.0):
+        raise ValueError(f"time_budget is {seconds!r}; expected a positive number of seconds")
     return None if seconds is None else time.monotonic() + seconds
 
 

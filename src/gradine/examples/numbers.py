@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,7 +21,7 @@ def example_numbers(*arrays: NDArray[np.float64]) -> NDArray[np.uint64]:
     >>> bool(first == third), bool(first == second)
     (True, False)
     """
-    rows = [np.reshape(array, (len(array), -1)) for array in arrays]
+    rows = [np.reshape(array, (len(array), math.prod(array.shape[1:]))) for array in arrays]
     words = (np.concatenate(rows, axis=1) + 0.0).view(np.uint64)  # -0.0 is 0.0
     factors = np.random.default_rng(0).integers(1, 2**63, words.shape[1], dtype=np.uint64) | 1
     words = (words ^ (words >> np.uint64(29))) * factors
