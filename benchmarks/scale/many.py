@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["MemoryWatch", "draw", "growth", "screened"]
 
 PAUSE = 1.0  # seconds between looks at memory
+DRAWN = 100  # looks that are kept for the picture, about
 
 
 class MemoryWatch:
@@ -62,6 +63,11 @@ def growth(series: list[int]) -> float:
     return last / first - 1.0
 
 
+def _peaks(series: list[int], stretch: int) -> list[int]:
+    """The largest of every so many looks."""
+    return [max(series[at : at + stretch]) for at in range(0, len(series), stretch)]
+
+
 def screened(
     examples: Examples, truth: gradine.AttentionLayer, engine: Engine, seed: int = 0
 ) -> dict[str, Any]:
@@ -71,6 +77,7 @@ def screened(
     with MemoryWatch() as memory:
         fit = learn_examples(examples, truth.n_heads, "sculpt", seed, config=config, engine=engine)
     long = {pid: series for pid, series in memory.seen.items() if len(series) >= 10}
+    thinned = max(1, max(map(len, long.values()), default=1) // DRAWN)
     carved = [result for name, result in fit.phases.items() if name.startswith("sculpt")]
     error = None
     if fit.theorem is not None:
@@ -85,7 +92,8 @@ def screened(
         "theorem_error": error,
         "peak_bytes": {pid: max(series) for pid, series in long.items()},
         "memory_growth": {pid: growth(series) for pid, series in long.items()},
-        "memory": long,
+        "memory": {pid: _peaks(series, thinned) for pid, series in long.items()},
+        "memory_pause": PAUSE * thinned,
     }
 
 
@@ -112,9 +120,8 @@ def _errors(runs: list[dict[str, Any]], ax: Axes) -> None:
 
 def _memory(run: dict[str, Any], ax: Axes) -> None:
     for series in run["memory"].values():
-        # As many numbers as can be seen.
-        step = max(1, len(series) // 300)
-        ax.plot(np.arange(0, len(series), step) * PAUSE, np.array(series[::step]) / 2**20, lw=1)
+        seconds = np.arange(len(series)) * run["memory_pause"]
+        ax.plot(seconds, np.array(series) / 2**20, lw=1)
     ax.set_ylim(bottom=0.0)
     ax.set_xlabel("seconds")
     ax.set_title(f"MiB of each process, {run['examples']:,} examples", fontsize=9)
