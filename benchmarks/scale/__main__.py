@@ -1,6 +1,8 @@
 """Scale: `python -m benchmarks.scale [rates] [faults] [many] [capacity]`.
 
 Each part keeps what it measured in results/scale.json; the page results/scale.md is made of all.
+Faults are kept one by one in results/scratch, so that a run that was stopped goes on; a change of
+the sources starts over.
 """
 
 from __future__ import annotations
@@ -9,11 +11,13 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import gradine
 from benchmarks.scale import capacity, faults, many, rates
+from benchmarks.store import Store
 from benchmarks.text import markdown
 from gradine.engine import open_engine
 from gradine.files import write_json, write_text
@@ -39,7 +43,7 @@ def generated(n: int) -> Any:
     return GeneratedExamples(truth(), n, SEQ_LEN, "boolean", 1)
 
 
-def measure_rates(quick: bool) -> dict[str, Any]:
+def measure_rates(quick: bool, _: Path) -> dict[str, Any]:
     """Blocks of about a second; a pass of sixteen of them."""
     kernel, trial = rates.screening(truth()), 2_000 if quick else 20_000
     source = generated(100 * trial)
@@ -49,20 +53,25 @@ def measure_rates(quick: bool) -> dict[str, Any]:
     return {**core, "block": block, "seconds": walls}
 
 
-def measure_faults(quick: bool) -> dict[str, Any]:
+def measure_faults(quick: bool, out: Path) -> dict[str, Any]:
     """The run without a fault first, then each kind of fault in turn."""
     kinds = [None, *(faults.FAULTS[i % 3] for i in range(3 if quick else 50))]
     size = (6_000, 1_000, 2.0) if quick else (60_000, 3_000, 12.0)
-    return faults.summary([faults.inject(kind, seed, *size) for seed, kind in enumerate(kinds)])
+    store = Store(out / "scratch" / "faults.jsonl", ("scale/faults.py",))
+    found = []
+    for seed, kind in enumerate(kinds):
+        found.append(store.once(partial(faults.inject, kind, seed, *size), kind, seed, *size))
+        print(f"{seed} of {len(kinds) - 1} faults", file=sys.stderr, flush=True)
+    return faults.summary(found)
 
 
-def measure_many(quick: bool) -> dict[str, Any]:
+def measure_many(quick: bool, _: Path) -> dict[str, Any]:
     numbers = (20_000, 40_000) if quick else (FEW, 1_000_000, 6_000_000, MANY)
     with open_engine("pool", 2) as engine:
         return {"runs": [many.screened(generated(n), truth(), engine) for n in numbers]}
 
 
-def measure_capacity(quick: bool) -> dict[str, Any]:
+def measure_capacity(quick: bool, _: Path) -> dict[str, Any]:
     dims, examples = ((8,), 2_000) if quick else ((DIM, *capacity.DIMS), 20_000)
     cases = [
         {"heads": m, "dim": d, "examples": capacity.wanted_examples(m, d)}
@@ -76,7 +85,7 @@ def measure_capacity(quick: bool) -> dict[str, Any]:
     return {"pass_seconds": found, "cases": cases, "checks": checks, "dim": dims[0]}
 
 
-PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
+PARTS: dict[str, Callable[[bool, Path], dict[str, Any]]] = {
     "rates": measure_rates,
     "faults": measure_faults,
     "many": measure_many,
@@ -198,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stored = options.out / "scale.json"
     found = json.loads(stored.read_text()) if stored.exists() and not options.quick else {}
     for name in options.parts or PARTS:
-        found[name] = PARTS[name](options.quick)
+        found[name] = PARTS[name](options.quick, options.out)
         options.out.mkdir(parents=True, exist_ok=True)
         write_json(stored, {**found, "version": gradine.__version__})
     if "many" in found and not options.quick:
