@@ -94,3 +94,10 @@ def test_torch_gets_its_threads_back():
 
 def test_there_is_a_core():
     assert 1 <= usable_cores() <= (os.cpu_count() or 1)
+
+
+def test_what_cannot_be_sent_is_said():
+    made = gradine.examples.GeneratedExamples(lambda X: X, 100, 3, dim=4)
+    with Pool(1) as pool, pytest.raises(ValueError, match=r"cannot be sent to workers .*lambda"):
+        next(iter(pool.blocks(made, len, [(0, 100)])))
+    assert not pool.started

@@ -70,7 +70,13 @@ class Shipment:
             large.append(raw)
             return False
 
-        stream = pickle.dumps(thing, protocol=5, buffer_callback=small)
+        try:
+            stream = pickle.dumps(thing, protocol=5, buffer_callback=small)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ValueError(
+                f"{type(thing).__name__} cannot be sent to workers ({error}); expected functions "
+                'of a module, by name as "module:function", or the serial engine'
+            ) from error
         self.thing = thing  # held: its identity says what has been sent already
         self._file = None
         token = os.urandom(16).hex()
