@@ -12,12 +12,13 @@ import math
 import sys
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import gradine
 from benchmarks.exact.ours import HELD_OUT, SOLVED, figures, ours
-from benchmarks.store import Store
+from benchmarks.store import Store, add_workers
 from benchmarks.text import markdown, median, seconds
 from gradine.attention_functions import FUNCTIONS
 
@@ -46,18 +47,14 @@ Record = dict[str, Any]
 
 def measure(grid: Grid, store: Store) -> list[Record]:
     """One record for each function, number of heads, scale, way and seed."""
+    keys = list(product(FUNCTIONS, grid.heads, grid.scales, ("told", "counted"), range(grid.seeds)))
+    store.ahead((partial(_run, *key), key) for key in keys)
     records = []
-    for name in FUNCTIONS:
-        for heads in grid.heads:
-            for scale in grid.scales:
-                for way in ("told", "counted"):
-                    for seed in range(grid.seeds):
-                        key = (name, heads, scale, way, seed)
-                        record = store.once(partial(_run, *key), *key)
-                        said = f"{record['status']}, {record['seconds']:.2f} s"
-                        print(*key, said, file=sys.stderr, flush=True)
-                        about = dict(zip(("name", "heads_true", "scale", "way"), key, strict=False))
-                        records.append(record | about | {"seed": seed})
+    for key in keys:
+        record = store.once(partial(_run, *key), *key)
+        print(*key, f"{record['status']}, {record['seconds']:.2f} s", file=sys.stderr, flush=True)
+        about = dict(zip(("name", "heads_true", "scale", "way", "seed"), key, strict=True))
+        records.append(record | about)
     return records
 
 
@@ -142,9 +139,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="two scales, two heads, one seed")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
     parser.add_argument("--out", type=Path, help="markdown file")
+    add_workers(parser)
     options = parser.parse_args(arguments)
     grid = QUICK if options.quick else Grid()
-    store = Store(SCRATCH / "attention.jsonl", MEASURED_BY, fresh=options.fresh)
+    path = SCRATCH / "attention.jsonl"
+    store = Store(path, MEASURED_BY, fresh=options.fresh, workers=options.workers)
     text = page(measure(grid, store), grid, store.build)
     print(text)
     out = options.out or (SCRATCH if options.quick else RESULTS) / "attention.md"

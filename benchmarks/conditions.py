@@ -12,10 +12,11 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from benchmarks.dials import DATA, DIM, EXAMPLES, HEADS, SEQ_LEN, SUCCESS, Record, trial
-from benchmarks.store import Store
+from benchmarks.store import Store, add_workers
 from benchmarks.text import markdown
 from gradine.hard import DIALS
 from gradine.theory.judgement import Learner
@@ -72,17 +73,20 @@ def run_dial(name: str, learner: Learner, seeds: Sequence[int], store: Store) ->
     """One line of the table: a dial at all its turns, reusing what the store has."""
     good, bad = TURNS[learner][name]
     runs: dict[float, list[Record]] = {}
+    works = {
+        (turn, seed): (
+            partial(trial, name, turn, learner, seed),
+            ("good" if turn == 0.0 else name, learner, turn, seed),
+        )
+        for turn in (0.0, *good, *bad)
+        for seed in seeds
+    }
+    store.ahead(works.values())
     for turn in (0.0, *good, *bad):
-        key = "good" if turn == 0.0 else name
         runs[turn] = []
         for seed in seeds:
-            record = store.once(
-                lambda turn=turn, seed=seed: trial(name, turn, learner, seed),
-                key,
-                learner,
-                turn,
-                seed,
-            )
+            work, key = works[turn, seed]
+            record = store.once(work, *key)
             ended = "" if record["learned"] else ", heads not found"
             said = f"{learner} {name} {turn:g} seed {seed}: {record['status']}{ended}"
             warned = ", ".join(record["failing"]) or "check holds"
@@ -189,13 +193,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--learners", nargs="+", choices=list(TURNS), default=list(TURNS))
     parser.add_argument("--out", type=Path, help="JSON file; the table goes beside it as .md")
     parser.add_argument("--fresh", action="store_true", help="forget results of earlier runs")
+    add_workers(parser)
     options = parser.parse_args(arguments)
     part = options.quick or (options.first, options.seeds) != (FIRST, SEEDS)
     part = part or options.dials != names or options.learners != list(TURNS)
     if options.quick:
         options.seeds, options.dials, options.learners = 2, ["zero_sum", "flat"], ["sculpt"]
     seeds = range(options.first, options.first + options.seeds)
-    store = Store(SCRATCH / "conditions.jsonl", MEASURED_BY, fresh=options.fresh)
+    store = Store(
+        SCRATCH / "conditions.jsonl", MEASURED_BY, fresh=options.fresh, workers=options.workers
+    )
     summaries = [
         run_dial(name, learner, seeds, store)
         for learner in TURNS

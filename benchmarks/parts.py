@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks.store import Store
+from benchmarks.store import Store, add_workers
 
 __all__ = ["Parts"]
 
@@ -46,7 +46,13 @@ class Parts:
             part, began = self.modules[name], time.perf_counter()
             kept = getattr(part, "ANY_BUILD", False)
             path = (out.parent if kept else options.scratch) / f"{self.name}-{name}.jsonl"
-            store = Store(path, part.MEASURED_BY, fresh=options.fresh, any_build=kept)
+            store = Store(
+                path,
+                part.MEASURED_BY,
+                fresh=options.fresh,
+                any_build=kept,
+                workers=options.workers,
+            )
             threads = os.environ.get("OMP_NUM_THREADS", "as many as cores")
             figures = part.measure(store, options.quick)
             content[name] = figures | {"build": store.builds, "threads": threads}
@@ -76,6 +82,7 @@ class Parts:
         parser.add_argument("--out", type=Path, help="JSON file; the page goes beside it as .md")
         parser.add_argument("--scratch", type=Path, default=SCRATCH, help="where runs are kept")
         parser.add_argument("--fresh", action="store_true", help="forget results of earlier runs")
+        add_workers(parser)
         options = parser.parse_args(arguments)
         if not set(options.parts) <= set(self.modules):
             parser.error(f"parts are {' '.join(options.parts)}; expected some of {names}")

@@ -22,7 +22,7 @@ from typing import Any
 import gradine
 from benchmarks.exact.ours import SOLVED
 from benchmarks.outcome import CONFIGS, Learner, Setting, attempt
-from benchmarks.store import Store
+from benchmarks.store import Store, add_workers
 from benchmarks.text import markdown, seconds
 from gradine.admission import least_examples
 from gradine.files import write_json, write_text
@@ -61,7 +61,13 @@ EXACT = (
     Setting(6, 8, 12, 2.0),
     Setting(2, 4, 12, 4.0),
 )
-SCULPT = (Setting(1, 3, 8, 3.0), Setting(2, 3, 12, 4.0), Setting(2, 4, 10, 4.0))
+#: The last has more tokens than the six phases can be counted on for, as the plan says.
+SCULPT = (
+    Setting(1, 3, 8, 3.0),
+    Setting(2, 3, 12, 4.0),
+    Setting(2, 4, 12, 4.0),
+    Setting(2, 4, 10, 4.0),
+)
 EFFORT: dict[Learner, Effort] = {"exact": Effort(100, 20), "sculpt": Effort(40, 10)}
 QUICK = Effort(2, 2)
 
@@ -70,10 +76,15 @@ def runs(
     store: Store, setting: Setting, learner: Learner, fitted: int, count: int, *, all_of_them: bool
 ) -> list[Record]:
     """Runs with seeds 0, 1, ...; unless all are wanted, none after the rate is out of reach."""
+    works = [
+        (partial(attempt, setting, learner, fitted, seed), (setting.name, learner, fitted, seed))
+        for seed in range(count)
+    ]
+    if all_of_them:
+        store.ahead(works)
     found: list[Record] = []
-    for seed in range(count):
-        work = partial(attempt, setting, learner, fitted, seed)
-        found.append(store.once(work, setting.name, learner, fitted, seed))
+    for work, key in works:
+        found.append(store.once(work, *key))
         failed = sum(not record["success"] for record in found)
         if not all_of_them and failed > (1.0 - WANTED) * count:
             break
@@ -128,6 +139,7 @@ def measure(store: Store, setting: Setting, learner: Learner, effort: Effort) ->
     return {
         **asdict(setting),
         "learner": learner,
+        "failing": list(planned.exact_failing if learner == "exact" else planned.failing),
         "bound": bound,
         "fit": budget.fit,
         "examples": budget.examples,
@@ -169,7 +181,8 @@ def verdict(records: list[Record]) -> str:
     """What holds, for each learner."""
     said = []
     for learner in ("exact", "sculpt"):
-        mine = [r for r in records if r["learner"] == learner]
+        of_learner = [r for r in records if r["learner"] == learner]
+        mine = [r for r in of_learner if not r["failing"]]
         if not mine:
             continue
         good = [r for r in mine if r["succeeded"] >= WANTED * r["runs"]]
@@ -182,6 +195,13 @@ def verdict(records: list[Record]) -> str:
             f"examples in {len(good)} of {len(mine)} settings (fewest: {rate:.0%}); the plan is "
             f"within {MOST_ABOVE:g} times the smallest number in {near} of {len(good)}{most}."
         )
+        said += [
+            f"{learner}, {r['heads']} heads, {r['seq_len']} tokens, dim {r['dim']}, where the plan "
+            f"says not to count on it ({', '.join(r['failing'])}): "
+            f"{r['succeeded']} of {r['runs']}."
+            for r in of_learner
+            if r["failing"]
+        ]
     return "\n\n".join(said)
 
 
@@ -208,9 +228,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="two settings, two runs each")
     parser.add_argument("--fresh", action="store_true", help="forget runs of before")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
+    add_workers(parser)
     options = parser.parse_args(arguments)
     name = "plan-quick" if options.quick else "plan"
-    store = Store(options.out / "scratch" / f"{name}.jsonl", MEASURED_BY, fresh=options.fresh)
+    path = options.out / "scratch" / f"{name}.jsonl"
+    store = Store(path, MEASURED_BY, fresh=options.fresh, workers=options.workers)
     cases: list[tuple[Learner, Setting, Effort]] = []
     both: dict[Learner, tuple[Setting, ...]] = {"exact": EXACT, "sculpt": SCULPT}
     for learner, settings in both.items():

@@ -11,12 +11,13 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import gradine
 from benchmarks.poles import learn_by_poles
-from benchmarks.store import Store
+from benchmarks.store import Store, add_workers
 from benchmarks.text import markdown, median, seconds, short
 from gradine.queries import Oracle, as_oracle, probe_precision
 from gradine.queries.scalar.learn import learn_scalar
@@ -87,8 +88,9 @@ def _errors(
 def run_row(heads: int, dim: int, seeds: Sequence[int], store: Store) -> list[str]:
     """One line of the table, reusing what the store has."""
     records = []
+    store.ahead((partial(trial, heads, dim, seed), (heads, dim, seed)) for seed in seeds)
     for seed in seeds:
-        record = store.once(lambda seed=seed: trial(heads, dim, seed), heads, dim, seed)
+        record = store.once(partial(trial, heads, dim, seed), heads, dim, seed)
         said = f"m={heads} d={dim} seed {seed}: {record['theta_error']:.1e}"
         print(f"{said}, poles {record['poles_theta_error']:.1e}", file=sys.stderr, flush=True)
         records.append(record)
@@ -141,8 +143,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--heads", type=int, nargs="+", default=list(HEADS))
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
     parser.add_argument("--out", type=Path, help="markdown file")
+    add_workers(parser)
     options = parser.parse_args(arguments)
-    store = Store(SCRATCH / "scalar.jsonl", MEASURED_BY, fresh=options.fresh)
+    path = SCRATCH / "scalar.jsonl"
+    store = Store(path, MEASURED_BY, fresh=options.fresh, workers=options.workers)
     rows = [(m, d) for d in options.dims for m in options.heads]
     lines = [run_row(m, d, range(options.seeds), store) for m, d in rows]
     failures = [

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import gradine
+from gradine.engine import open_engine, run_all
 from gradine.lines import JsonLines
 
-__all__ = ["Store", "build_of"]
+__all__ = ["Store", "add_workers", "build_of"]
+
+Work = Callable[[], dict[str, Any]]
 
 HERE = Path(__file__).parent
 NOT_MEASURED = ("cli", "report")  # parts of the package that no result depends on
@@ -37,7 +41,8 @@ class Store:
     """Records by key (row, inputs, seed). The last record of a key counts.
 
     Those of another build are stale, unless ``any_build`` says that a table may take days: then
-    they stand until they are measured again, and each says which build it is of.
+    they stand until they are measured again, and each says which build it is of. With ``workers``
+    a sweep that says `ahead` what it will ask for is done by so many processes.
     """
 
     def __init__(
@@ -47,7 +52,9 @@ class Store:
         *,
         fresh: bool = False,
         any_build: bool = False,
+        workers: int = 1,
     ) -> None:
+        self._workers = workers
         self.path, self.build, self._any_build = path, build_of(measured_by), any_build
         self._records: dict[tuple[Any, ...], dict[str, Any]] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -69,9 +76,20 @@ class Store:
     def get(self, *key: Any) -> dict[str, Any] | None:
         return self._records.get(key)
 
-    def once(
-        self, work: Callable[[], dict[str, Any]], *key: Any, needs: Iterable[str] = ()
-    ) -> dict[str, Any]:
+    def ahead(self, works: Iterable[tuple[Work, tuple[Any, ...]]]) -> None:
+        """Do side by side what the store does not have, of works and their keys.
+
+        Each record is kept as it comes. With one worker nothing is done ahead: `once` does it.
+        """
+        if self._workers == 1:
+            return
+        missing = {key: work for work, key in works if self.get(*key) is None}
+        keys = list(missing)
+        with open_engine("pool", min(self._workers, max(1, len(keys)))) as engine:
+            for place, record in run_all(_done, [missing[key] for key in keys], engine):
+                self.put(record, *keys[place])
+
+    def once(self, work: Work, *key: Any, needs: Iterable[str] = ()) -> dict[str, Any]:
         """The record of ``key``; ``work`` is done where there is none that has what it needs."""
         record = self.get(*key)
         if record is None or not set(needs) <= set(record):
@@ -81,3 +99,12 @@ class Store:
     def put(self, record: dict[str, Any], *key: Any) -> dict[str, Any]:
         self._remember(self._lines.append({"build": self.build, "key": key, **record}))
         return self._records[key]
+
+
+def _done(work: Work) -> dict[str, Any]:
+    return work()
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """The option of a sweep whose trials may run side by side: none is timed against another."""
+    parser.add_argument("--workers", type=int, default=1, help="trials side by side (default: 1)")

@@ -22,6 +22,7 @@ from benchmarks.exact.instances import ROWS
 from benchmarks.exact.race import warm_up
 from benchmarks.exact.rivals import Rivals
 from benchmarks.exact.scope import Scope
+from benchmarks.store import add_workers
 
 __all__ = ["PARTS", "main"]
 
@@ -49,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         seeds=options.seeds,
         peers=torch and not options.no_peer,
         fresh=options.fresh,
+        workers=options.workers,
     )
     warm_up(Rivals() if scope.peers else None)
     text, content = run(scope, options.parts, options.out)
@@ -98,6 +100,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="JSON file; the tables go beside it as .md")
     parser.add_argument("--no-peer", action="store_true", help="without the peers")
     parser.add_argument("--fresh", action="store_true", help="forget results of earlier runs")
+    add_workers(parser)
     options = parser.parse_args(arguments)
     partial = [options.quick, options.seeds, options.rows, options.no_peer]
     if not set(options.parts) <= set(PARTS):

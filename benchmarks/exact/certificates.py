@@ -107,7 +107,9 @@ def measure(scope: Scope) -> Record:
     categories = []
     for category in CATEGORIES:
         records = []
-        for number in range(scope.repeats(RUNS, QUICK_RUNS)):
+        numbers = range(scope.repeats(RUNS, QUICK_RUNS))
+        store.ahead((partial(trial, category, number), (category, number)) for number in numbers)
+        for number in numbers:
             record = store.once(partial(trial, category, number), category, number)
             false = " FALSE" if _is_false(record) else ""
             tell(f"{category} {number}, {record['kind']}{false}", record)

@@ -42,7 +42,9 @@ def measure(scope: Scope) -> Record:
     store = scope.store("count", MEASURED_BY)
     examples = QUICK_EXAMPLES if scope.quick else EXAMPLES
     records = []
-    for number in range(scope.repeats(LAYERS, QUICK_LAYERS)):
+    numbers = range(scope.repeats(LAYERS, QUICK_LAYERS))
+    store.ahead((partial(trial, number, examples), (examples, number)) for number in numbers)
+    for number in numbers:
         record = store.once(partial(trial, number, examples), examples, number)
         tell(f"layer {number}, {record['true_heads']} heads, dim {record['dim']}", record)
         records.append(record)

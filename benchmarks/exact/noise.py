@@ -55,7 +55,9 @@ def measure(scope: Scope) -> Record:
     rows = []
     for instance in INSTANCES[: 1 if scope.quick else None]:
         records = []
-        for seed in range(scope.repeats(SEEDS, 3)):
+        seeds = range(scope.repeats(SEEDS, 3))
+        store.ahead((partial(trial, instance, seed), (instance.name, seed)) for seed in seeds)
+        for seed in seeds:
             record = store.once(partial(trial, instance, seed), instance.name, seed)
             tell(f"noise {instance.name} seed {seed}, ratio {short(record['ratio'])}", record)
             records.append(record)

@@ -23,9 +23,11 @@ class Scope:
     seeds: int | None = None  #: at most so many of everything that is repeated
     peers: bool = True
     fresh: bool = False
+    workers: int = 1  #: trials side by side, where none is timed
 
     def store(self, part: str, measured_by: Sequence[str]) -> Store:
-        return Store(self.scratch / f"exact-{part}.jsonl", measured_by, fresh=self.fresh)
+        path = self.scratch / f"exact-{part}.jsonl"
+        return Store(path, measured_by, fresh=self.fresh, workers=self.workers)
 
     def repeats(self, full: int, quick: int) -> int:
         """How often something is repeated that a whole run repeats ``full`` times."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -30,19 +31,19 @@ class Defence(NamedTuple):
 
 
 DEFENCES = (
-    Defence("none", lambda layer: layer),
-    Defence("float32", lambda layer: gradine.Rounded(layer, dtype="float32")),
-    Defence("float16", lambda layer: gradine.Rounded(layer, dtype="float16")),
-    Defence("bfloat16", lambda layer: gradine.Rounded(layer, dtype="bfloat16")),
-    Defence("3 decimals", lambda layer: gradine.Rounded(layer, decimals=3)),
-    Defence("noise 0.001", lambda layer: gradine.Noisy(layer, 1e-3)),
-    Defence("noise 0.01", lambda layer: gradine.Noisy(layer, 1e-2)),
-    Defence("noise 0.1", lambda layer: gradine.Noisy(layer, 1e-1)),
-    Defence("noise 0.01, the same again", lambda layer: gradine.Noisy(layer, 1e-2, 0, True)),
-    Defence("clipped at 1", lambda layer: gradine.Clipped(layer, 1.0)),
+    Defence("none", copy),
+    Defence("float32", partial(gradine.Rounded, dtype="float32")),
+    Defence("float16", partial(gradine.Rounded, dtype="float16")),
+    Defence("bfloat16", partial(gradine.Rounded, dtype="bfloat16")),
+    Defence("3 decimals", partial(gradine.Rounded, decimals=3)),
+    Defence("noise 0.001", partial(gradine.Noisy, sigma=1e-3)),
+    Defence("noise 0.01", partial(gradine.Noisy, sigma=1e-2)),
+    Defence("noise 0.1", partial(gradine.Noisy, sigma=1e-1)),
+    Defence("noise 0.01, the same again", partial(gradine.Noisy, sigma=1e-2, same_again=True)),
+    Defence("clipped at 1", partial(gradine.Clipped, largest=1.0)),
     Defence(
         "clipped at 1, tokens of norm 1",
-        lambda layer: gradine.Clipped(layer, 1.0),
+        partial(gradine.Clipped, largest=1.0),
         gradine.Ball(1.0),
     ),
 )
@@ -65,7 +66,9 @@ def measure(store: Store, quick: bool) -> Record:
     rows = []
     for defence in DEFENCES[:2] if quick else DEFENCES:
         records = []
-        for seed in range(1 if quick else SEEDS):
+        seeds = range(1 if quick else SEEDS)
+        store.ahead((partial(trial, defence, seed), (defence.name, seed)) for seed in seeds)
+        for seed in seeds:
             record = store.once(partial(trial, defence, seed), defence.name, seed)
             records.append({k: v for k, v in record.items() if k not in ("build", "key")})
             print(

@@ -49,10 +49,9 @@ def measure(store: Store, quick: bool) -> Record:
     for heads in HEADS[:1] if quick else HEADS:
         for tokens in TOKENS[1:2] if quick else TOKENS:
             for logit in LOGITS[1:2] if quick else LOGITS:
-                runs = []
-                for seed in range(2 if quick else SEEDS):
-                    work = partial(trial, heads, tokens, logit, seed)
-                    runs.append(store.once(work, heads, tokens, logit, seed))
+                keys = [(heads, tokens, logit, seed) for seed in range(2 if quick else SEEDS)]
+                store.ahead((partial(trial, *key), key) for key in keys)
+                runs = [store.once(partial(trial, *key), *key) for key in keys]
                 rows.append(
                     {
                         "heads": heads,

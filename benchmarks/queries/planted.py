@@ -77,8 +77,9 @@ def trial(instance: Planted) -> Record:
 
 
 def measure(store: Store, quick: bool) -> Record:
-    records = []
-    for instance in INSTANCES[: 2 if quick else None]:
+    records, instances = [], INSTANCES[: 2 if quick else None]
+    store.ahead((partial(trial, each), (each.name, each.seed)) for each in instances)
+    for instance in instances:
         record = store.once(partial(trial, instance), instance.name, instance.seed)
         records.append(instance._asdict() | {"found": record["heads"]} | _without_key(record))
         print(

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.store import Store
+from benchmarks.store import Store, add_workers
 from benchmarks.walls import heads, parity, speedup
 
 __all__ = ["main"]
@@ -33,12 +33,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--fresh", action="store_true", help="forget earlier trials")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of walls-PART.md")
     parser.add_argument("--images", type=Path, default=IMAGES, help="folder of walls-PART.png")
+    add_workers(parser)
     options = parser.parse_args(arguments)
     parts = options.parts or list(PARTS)
     for name in parts:
         if name not in PARTS:
             parser.error(f"part is {name!r}; expected one of {', '.join(PARTS)}")
-    store = Store(options.out / "scratch" / "walls.jsonl", MEASURED_BY, fresh=options.fresh)
+    path = options.out / "scratch" / "walls.jsonl"
+    store = Store(path, MEASURED_BY, fresh=options.fresh, workers=options.workers)
     for name in parts:
         if name == "speedup":
             text = speedup.page(speedup.measure(options.quick))

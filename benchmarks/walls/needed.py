@@ -7,6 +7,7 @@ import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,12 +78,15 @@ def needed(climb: Climb, store: Store) -> Needed:
 def _rung(climb: Climb, n: int, store: Store) -> list[Record]:
     """Trials with n examples, as many as it takes to know which way most of them go."""
     setting, records = replace(climb.setting, examples=n), []
-    for seed in range(climb.trials):
-        key = (climb.learner, str(setting), str(climb.config), seed)
-
-        def work(seed: int = seed) -> Record:
-            return asdict(run_trial(setting, climb.learner, seed, climb.config))
-
+    works = [
+        (
+            partial(_trial, setting, climb.learner, seed, climb.config),
+            (climb.learner, str(setting), str(climb.config), seed),
+        )
+        for seed in range(climb.trials)
+    ]
+    store.ahead(works[: climb.most])  # fewer never tell
+    for seed, (work, key) in enumerate(works):
         record = store.once(work, *key)
         records.append(record)
         good = sum(map(climb.found, records))
@@ -96,6 +100,10 @@ def _rung(climb: Climb, n: int, store: Store) -> list[Record]:
         if good >= climb.most or len(records) - good > climb.trials - climb.most:
             break
     return records
+
+
+def _trial(setting: Setting, learner: str, seed: int, config: MapConfig) -> Record:
+    return asdict(run_trial(setting, learner, seed, config))
 
 
 def fit_growth(x: Sequence[float], n: Sequence[float]) -> dict[str, float]:

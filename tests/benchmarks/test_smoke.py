@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from functools import partial
 
 import pytest
 
@@ -110,3 +112,17 @@ def test_memory_is_measured():
     assert found["status"] in ("learned", "not_verified")
     assert 0 < found["imports_bytes"] < found["peak_bytes"] < 2**30
     assert "20,000" in report(found)
+
+
+def test_trials_run_side_by_side(tmp_path):
+    store = Store(tmp_path / "runs.jsonl", (), workers=2)
+    store.put({"pid": 0}, "known")
+    store.ahead([(partial(_where, 1), ("known",)), *((partial(_where, i), (i,)) for i in range(4))])
+    found = [store.once(lambda: {"pid": os.getpid()}, key) for key in ("known", 0, 1, 2, 3)]
+    assert found[0]["pid"] == 0 and os.getpid() not in [record["pid"] for record in found]
+    assert [record["number"] for record in found[1:]] == [0, 1, 2, 3]
+    assert Store(store.path, ()).get(3) == found[4]
+
+
+def _where(number):
+    return {"number": number, "pid": os.getpid()}

@@ -146,6 +146,17 @@ def test_where_the_six_phases_cannot_do_it():
     assert flat.sculpt is None and "more examples than anyone has" in flat.advice
 
 
+def test_sizes_that_break_a_condition_are_named():
+    crowded = gradine.plan(2, 8, 4, 4.0, machine=MACHINE)  # learned 1 of 24 with this many
+    assert crowded.failing == ("tokens",) and crowded.exact_failing == ()
+    assert "not to be counted on there (tokens)" in crowded.sentence()
+    assert crowded.to_dict()["failing"] == ("tokens",)
+    sharp = gradine.plan(2, 12, 3, 60.0, machine=MACHINE)
+    assert sharp.exact_failing == ("logits_not_sharp",)
+    assert "exact is not to be counted on (logits_not_sharp)" in sharp.sentence()
+    assert gradine.plan(2, 12, 3, 4.0, machine=MACHINE).failing == ()
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -25,7 +25,7 @@ from gradine.sculpt.config import SculptConfig
 from gradine.theory.judgement import Check, Condition
 from gradine.theory.rules import RULES
 
-__all__ = ["EXAMPLES", "check", "conditioning", "largest_cosine"]
+__all__ = ["EXAMPLES", "check", "check_sizes", "conditioning", "largest_cosine"]
 
 Array = NDArray[np.float64]
 
@@ -68,14 +68,29 @@ def check(
     d = layer.dim
     theta, w = layer.theta[:, :, :d], layer.w[:, :d]
     values = _of_attention(theta) | _of_projections(w, seq_len)
-    values["tokens"] = seq_len / min(d, layer.out_dim)
-    values["heads"] = layer.n_heads / d
+    values |= _of_sizes(layer.n_heads, d, seq_len, layer.out_dim)
     conditions = {name: RULES[name].judge(name, value) for name, value in values.items()}
     samples = min(SAMPLES, max(1, NUMBERS // (layer.n_heads * seq_len**2)))
     X = sample_inputs(samples, seq_len, d, kind, seed)
     conditions |= _of_patterns(layer.attention(X), examples, d, layer.width)
     subject = f"{layer.n_heads} heads, {seq_len} tokens, {d} coordinates"
     return Check(tuple(conditions[name] for name in RULES), subject)
+
+
+def check_sizes(heads: int, dim: int, seq_len: int, out_dim: int, scale: float) -> Check:
+    """The conditions that are known before there is a layer: of its sizes, and of its logits.
+
+    >>> check_sizes(heads=2, dim=8, seq_len=4, out_dim=8, scale=4.0).failing()[0].name
+    'tokens'
+    """
+    values = {"logits_not_flat": scale, "logits_not_sharp": scale}
+    values |= _of_sizes(heads, dim, seq_len, out_dim)
+    conditions = tuple(RULES[name].judge(name, value) for name, value in values.items())
+    return Check(conditions, f"{heads} heads, {seq_len} tokens, {dim} coordinates")
+
+
+def _of_sizes(heads: int, dim: int, seq_len: int, out_dim: int) -> dict[str, float]:
+    return {"tokens": seq_len / min(dim, out_dim), "heads": heads / dim}
 
 
 def _of_attention(theta: Array) -> dict[str, float]:

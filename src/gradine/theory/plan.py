@@ -9,7 +9,9 @@ from typing import Any
 from gradine.admission import least_examples
 from gradine.checks import whole_number
 from gradine.fit import LearnConfig
+from gradine.theory.conditions import check_sizes
 from gradine.theory.cost import Cost, Machine, exact_cost, measure_machine, sculpt_cost
+from gradine.theory.judgement import Check, Learner
 from gradine.theory.needs import Need, exact_need, pattern_bound, phase_needs, unknowns_bound
 
 __all__ = ["Budget", "Plan", "plan"]
@@ -59,6 +61,10 @@ class Plan:
     exact: Budget
     phases: tuple[Need, ...]  #: of the six phases, in order
     sculpt: Budget | None  #: None: the six phases cannot do it
+    #: Conditions of the six phases, and of the exact learner, that these sizes do not meet: the
+    #: number of examples is not to be counted on.
+    failing: tuple[str, ...]
+    exact_failing: tuple[str, ...]
     learner: str  #: which to use: exact or sculpt
     advice: str  #: why
     machine: Machine
@@ -138,7 +144,8 @@ def plan(
         shares = _shares(most, config)
         takes = sculpt_cost(m, d, k, outputs, sum(shares), machine, config.sculpt)
         sculpt = _budget(*shares, takes)
-    learner, advice = _advice(exact, sculpt, phases, scale, outputs > k and d >= k)
+    checked = check_sizes(m, d, k, outputs, scale)
+    learner, advice = _advice(exact, sculpt, phases, checked, outputs > k and d >= k)
     return Plan(
         heads=m,
         dim=d,
@@ -153,6 +160,8 @@ def plan(
         exact=exact,
         phases=phases,
         sculpt=sculpt,
+        failing=tuple(condition.name for condition in checked.failing()),
+        exact_failing=tuple(condition.name for condition in checked.failing("exact")),
         learner=learner,
         advice=advice,
         machine=machine,
@@ -171,7 +180,7 @@ def _budget(fit: int, validate: int, certify: int, cost: Cost) -> Budget:
 
 
 def _advice(
-    exact: Budget, sculpt: Budget | None, phases: tuple[Need, ...], scale: float, room: bool
+    exact: Budget, sculpt: Budget | None, phases: tuple[Need, ...], checked: Check, room: bool
 ) -> tuple[str, str]:
     if not room:
         advice = "the six phases need more coordinates than tokens"
@@ -180,12 +189,20 @@ def _advice(
     else:
         hardest = max(phases, key=lambda need: need.examples)
         advice = f"the six phases need {sculpt.examples:,}, most of all phase {hardest.phase}"
-    low, high = CALIBRATED
+        if not checked.holds:
+            advice += f", and are not to be counted on there ({_names(checked, 'sculpt')})"
+    (low, high), scale = CALIBRATED, checked["logits_not_flat"].value
     if not low <= scale <= high:
         advice += f"; measured for scales from {low:g} to {high:g} only"
-    if sculpt is not None and sculpt.examples < exact.examples:
+    if not checked.holds_for("exact"):
+        advice += f"; exact is not to be counted on ({_names(checked, 'exact')})"
+    if sculpt is not None and checked.holds and sculpt.examples < exact.examples:
         return "sculpt", f"the exact learner needs {exact.examples:,}"
     return "exact", advice
+
+
+def _names(checked: Check, learner: Learner) -> str:
+    return ", ".join(condition.name for condition in checked.failing(learner))
 
 
 def _time(seconds: float) -> str:
