@@ -66,7 +66,7 @@ SCULPT = (
     Setting(1, 3, 8, 3.0),
     Setting(2, 3, 12, 4.0),
     Setting(2, 4, 12, 4.0),
-    Setting(2, 4, 10, 4.0),
+    Setting(2, 4, 8, 4.0),
 )
 EFFORT: dict[Learner, Effort] = {"exact": Effort(100, 20), "sculpt": Effort(40, 10)}
 QUICK = Effort(2, 2)
