@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.store import Store
 from gradine.atlas import MapConfig, Setting, run_trial
 
-__all__ = ["Climb", "Needed", "fit_growth", "ladder", "needed"]
+__all__ = ["Climb", "Needed", "fit_growth", "ladder", "needed", "trials"]
 
 Record = dict[str, Any]
 
@@ -63,7 +63,7 @@ def needed(climb: Climb, store: Store) -> Needed:
     reached: dict[int, list[Record]] = {}
     while high - low > 1:
         middle = (low + high) // 2
-        reached[middle] = _rung(climb, climb.rungs[middle], store)
+        reached[middle] = trials(climb, climb.rungs[middle], store)
         if sum(map(climb.found, reached[middle])) >= climb.most:
             high = middle
         else:
@@ -75,7 +75,7 @@ def needed(climb: Climb, store: Store) -> Needed:
     return Needed(climb.rungs[high], statistics.median(seconds), false)
 
 
-def _rung(climb: Climb, n: int, store: Store) -> list[Record]:
+def trials(climb: Climb, n: int, store: Store) -> list[Record]:
     """Trials with n examples, as many as it takes to know which way most of them go."""
     setting, records = replace(climb.setting, examples=n), []
     works = [

@@ -10,12 +10,13 @@ through the first point.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.store import Store
-from benchmarks.text import markdown, seconds
-from benchmarks.walls.needed import Climb, ladder, needed
+from benchmarks.text import markdown, seconds, short
+from benchmarks.walls.needed import Climb, ladder, needed, trials
 from gradine.atlas import MapConfig, Setting
 from gradine.report.draw import FOUND, OTHER, THIRD, scientific, write_picture
 from gradine.students.config import StudentConfig
@@ -28,12 +29,14 @@ __all__ = ["draw", "measure", "orthogonal_functions", "page"]
 Record = dict[str, Any]
 
 DIM = 8
-BITS = {"adam": (1, 2, 3, 4), "exact": (1, 2)}
+BITS = {"adam": (1, 2, 3, 4), "exact": (1, 2, 3)}
 QUICK_BITS = {"adam": (1,), "exact": (1,)}
 MOST = {"adam": 300_000, "exact": 8_000}  # examples that are tried
 NEAR = 0.1  # function error of a parity that counts as learned
 #: One start, larger than for generic layers: from small ones no gradient shows the parity.
 STUDENT = StudentConfig(steps=8000, starts=1, std=0.3)
+#: Where Adam first fails with all examples: would more steps have done it?
+LONGER = 8
 COLOURS = {"adam": THIRD, "exact": FOUND}
 NAMES = {"adam": "Adam", "exact": "exact"}
 
@@ -71,10 +74,21 @@ def measure(store: Store, quick: bool = False) -> Record:
                 }
             )
         found[name] = points
-    return found
+    lost = [point for point in found["adam"] if point["examples"] is None]
+    return found | ({"longer": _longer(lost[0], store)} if lost else {})
+
+
+def _longer(lost: Record, store: Store) -> Record:
+    """The same with more steps, on the most examples: errors of the layers that are tried."""
+    student = replace(STUDENT, steps=LONGER * STUDENT.steps)
+    setting = Setting(dim=DIM, t=lost["t"], examples=lost["tried"])
+    climb = Climb("adam", setting, (lost["tried"],), MapConfig(NEAR, student), _near)
+    records = trials(climb, lost["tried"], store)
+    return {"t": lost["t"], "errors": [record["function_error"] for record in records]}
 
 
 def page(found: Record) -> str:
+    curves = _curves(found)
     lines = [
         [
             NAMES[name],
@@ -83,7 +97,7 @@ def page(found: Record) -> str:
             f"not with {p['tried']:,}" if p["examples"] is None else f"{p['examples']:,}",
             seconds(p["seconds"]),
         ]
-        for name, points in found.items()
+        for name, points in curves.items()
         for p in points
     ]
     header = ["learner", "t", "D", "examples needed", "seconds"]
@@ -93,8 +107,19 @@ def page(found: Record) -> str:
         f"{STUDENT.steps:,} steps of {STUDENT.batch} examples. D = d C(d - 1, t) orthogonal "
         "functions are to be told apart.\n\n"
     )
-    false = sum(p["false_certificates"] for points in found.values() for p in points)
-    return text + markdown(header, lines) + f"\n\nFalse certificates: {false}."
+    false = sum(p["false_certificates"] for points in curves.values() for p in points)
+    said = f"False certificates: {false}."
+    if "longer" in found:
+        errors = ", ".join(short(error) for error in found["longer"]["errors"])
+        said = (
+            f"With {LONGER} times as many steps on as many examples, t = {found['longer']['t']}: "
+            f"function errors {errors}. {said}"
+        )
+    return f"{text}{markdown(header, lines)}\n\n{said}"
+
+
+def _curves(found: Record) -> Record:
+    return {name: found[name] for name in NAMES}
 
 
 def draw(found: Record, stem: Path) -> list[Path]:
@@ -107,7 +132,7 @@ def draw(found: Record, stem: Path) -> list[Path]:
 
 def _panel(found: Record, key: str, title: str, ax: Axes) -> None:
     values = []
-    for name, points in found.items():
+    for name, points in _curves(found).items():
         known = [p for p in points if p[key]]
         heights = [p[key] for p in known]
         ax.plot(
