@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import multiprocessing
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -100,4 +102,35 @@ def test_what_cannot_be_sent_is_said():
     made = gradine.examples.GeneratedExamples(lambda X: X, 100, 3, dim=4)
     with Pool(1) as pool, pytest.raises(ValueError, match=r"cannot be sent to workers .*lambda"):
         next(iter(pool.blocks(made, len, [(0, 100)])))
+    assert not pool.started
+
+
+def _torn_once(mark):
+    """The first time, a worker is killed with half of its answer sent."""
+    if not os.path.exists(mark):
+        Path(mark).touch()
+        frame = inspect.currentframe()
+        while "result_queue" not in frame.f_locals:
+            frame = frame.f_back
+        os.write(frame.f_locals["result_queue"]._writer.fileno(), struct.pack("!i", 999) + b"half")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "whole"
+
+
+def test_a_worker_killed_while_it_answers_is_lost_like_any_other(tmp_path):
+    with Pool(2) as pool:
+        tasks = [(str(tmp_path / "mark"),)] * 4
+        assert [found for _, found in pool.run(_torn_once, tasks)] == ["whole"] * 4
+        assert pool.generation == 1
+
+
+def test_half_an_answer_does_not_keep_who_leaves(tmp_path):
+    pool = Pool(1)
+    pool.patience = None
+    pool.submit(_torn_once, (str(tmp_path / "mark"),))
+    deadline = time.monotonic() + 30.0
+    while not (tmp_path / "mark").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.2)
+    pool.abandon()
     assert not pool.started

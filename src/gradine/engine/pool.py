@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from typing import Any
 
 from gradine.engine.crew import Crew
 
@@ -26,6 +27,7 @@ class Pool(Crew):
     name = "pool"
     lost = (BrokenProcessPool,)
     mapped = True
+    patience = 2.0
 
     def start(self) -> Executor:
         import multiprocessing
@@ -37,16 +39,22 @@ class Pool(Crew):
     @property
     def processes(self) -> list[int]:
         """Process ids of the workers."""
-        return list(getattr(self._executor, "_processes", None) or {})
+        return [] if self._executor is None else [one.pid for one in _workers(self._executor)]
+
+    def check(self) -> None:
+        """End the executor if one of its workers has ended and it has not noticed.
+
+        A worker that is killed while it sends a result leaves half a message, and the executor
+        waits for the rest of it for ever. Its tasks are lost then, as with any worker.
+        """
+        if self._executor is not None and _some_ended(self._executor):
+            _end_workers(self._executor)
 
     def abandon(self) -> None:
         executor, self._executor = self._executor, None
         if executor is None:
             return
-        # Python 3.14 has a method for this; before, only the executor knows its processes.
-        for process in list((getattr(executor, "_processes", None) or {}).values()):
-            with suppress(ValueError):  # it has been closed already
-                process.terminate()
+        _end_workers(executor)
         # Its own thread joins the workers. Two that join one process get in each other's way, and
         # it would count as alive for a moment longer.
         executor.shutdown(wait=True, cancel_futures=True)
@@ -55,6 +63,31 @@ class Pool(Crew):
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
         super().close()
+
+
+def _workers(executor: Executor) -> list[Any]:
+    # Python 3.14 has methods for this; before, only the executor knows its processes.
+    return list((getattr(executor, "_processes", None) or {}).values())
+
+
+def _some_ended(executor: Executor) -> bool:
+    from multiprocessing.connection import wait
+
+    try:
+        return bool(wait([process.sentinel for process in _workers(executor)], timeout=0.0))
+    except ValueError:  # one has been closed already
+        return True
+
+
+def _end_workers(executor: Executor) -> None:
+    """None is left to send, and the executor's thread reads the end of what they have sent."""
+    for process in _workers(executor):
+        with suppress(ValueError):  # it has been closed already
+            process.terminate()
+    writer = getattr(getattr(executor, "_result_queue", None), "_writer", None)
+    if writer is not None:
+        with suppress(OSError):
+            writer.close()
 
 
 def _begin() -> None:
