@@ -43,6 +43,15 @@ def test_a_parity_has_the_heads_that_it_says(t):
     np.testing.assert_array_equal(layer.theta, hidden.layer.theta)
 
 
+def test_the_counting_bound_is_that_of_the_bent_layer():
+    few, many = Setting(dial="few_outputs", turn=0.8), Setting(dial="many_heads", turn=1.0)
+    for setting in (few, many):
+        bent = setting.truth(np.random.default_rng(5))
+        unknowns = bent.theta.size + bent.w.size
+        assert setting.bound == pytest.approx(unknowns / (setting.tokens * bent.out_dim))
+    assert few.bound > Setting().bound < many.bound
+
+
 def test_a_dial_is_turned():
     layer = drawn(Setting(dial="zero_sum", turn=1.0))
     assert np.abs(layer.w.sum(axis=0)).max() < 1e-12

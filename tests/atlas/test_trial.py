@@ -58,6 +58,16 @@ def test_a_parity_is_judged_by_its_function(monkeypatch):
     assert not trial.success and trial.function_error == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("dial", ["equal_theta", "faint_head"])
+def test_heads_that_cannot_be_told_apart_are_not_found(monkeypatch, dial):
+    for turn in (0.0, 1.0):
+        setting = Setting(dial=dial, turn=turn, examples=300)
+        truth = setting.truth(np.random.default_rng([0, 0]))
+        monkeypatch.setitem(LEARNERS, "lbfgs", lambda task, it=truth: Answer(it, "fitted"))
+        trial = run_trial(setting, "lbfgs")
+        assert trial.success == (turn == 0.0) and trial.function_error == 0.0
+
+
 def test_what_is_near_but_not_certified_is_no_success(monkeypatch):
     truth = SMALL.truth(np.random.default_rng([0, 0]))
     monkeypatch.setitem(LEARNERS, "exact", lambda task: Answer(truth, "not_verified"))

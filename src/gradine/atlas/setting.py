@@ -65,7 +65,8 @@ class Setting:
     def __post_init__(self) -> None:
         for name in WHOLE:
             if getattr(self, name) is not None:
-                whole_number(name, getattr(self, name), 1)
+                # With one token there is no attention to learn.
+                whole_number(name, getattr(self, name), 2 if name == "seq_len" else 1)
         for name in REAL:
             _check_real(name, getattr(self, name))
         if self.inputs not in INPUT_KINDS:
@@ -97,6 +98,10 @@ class Setting:
     @property
     def bound(self) -> float:
         """The counting bound: unknowns over numbers in one answer."""
+        if self.dial is not None:  # some change the sizes of the layer
+            bent = self.truth(np.random.default_rng(0))
+            unknowns = bent.n_heads * bent.dim * (bent.dim + bent.out_dim)
+            return unknowns / (self.tokens * bent.out_dim)
         r = self.rank or self.dim
         return 2 * self.n_heads * (2 * self.dim * r - r**2) / (self.tokens * self.dim)
 

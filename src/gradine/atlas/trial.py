@@ -46,7 +46,7 @@ class Trial:
     certified: bool
     false_certificate: str  #: why what is certified is not so; empty if it is, or nothing is
     status: str
-    theta_error: float | None  #: the largest of all heads; None: no layer, or heads too many
+    theta_error: float | None  #: the largest of all heads; None: no layer, or other heads
     function_error: float | None  #: ||F - truth|| / ||truth|| on fresh inputs
     theorem_error: float | None  #: the same of phase 6 alone
     seconds: float  #: of one processor core
@@ -91,11 +91,15 @@ def run_trial(
 def _errors(
     layer: AttentionLayer | None, truth: AttentionLayer, setting: Setting
 ) -> tuple[float | None, float | None]:
+    """Of Theta and of the function; of Theta there is none unless all heads are found.
+
+    Heads that are equal, or that do nothing, are fewer heads to a comparison: not all are found.
+    """
     if layer is None:
         return None, None
     match = compare(layer, truth, seq_len=setting.tokens, kind=setting.inputs)
-    theta = None if match.extra else float(match.theta_error.max())
-    return theta, float(match.function_error)
+    all_found = not match.extra and len(match.theta_error) == truth.n_heads
+    return float(match.theta_error.max()) if all_found else None, float(match.function_error)
 
 
 def _false_claim(

@@ -147,10 +147,12 @@ class _Display:
 def _lines(made: Map) -> list[str]:
     """The map as text, its origin at the lower left as in the picture."""
     lines = [f"share of {made.seeds} trials that succeed; {made.x.name} across"]
+    names = [f"{made.y.name} {value}" for value in made.y.values]
+    width = max(map(len, (*names, *made.learners)))
     for learner in made.learners:
         rows = made.success(learner)
-        lines.append(f"{learner:<12}" + "".join(f"{value!s:>9}" for value in made.x.values))
-        for value, row in reversed(list(zip(made.y.values, rows, strict=True))):
-            lines.append(f"{f'{made.y.name} {value}':>12}" + "".join(f"{s:9.2f}" for s in row))
+        lines.append(f"{learner:<{width}}" + "".join(f"{value!s:>9}" for value in made.x.values))
+        for name, row in reversed(list(zip(names, rows, strict=True))):
+            lines.append(f"{name:>{width}}" + "".join(f"{s:9.2f}" for s in row))
     lines.append(f"false certificates: {made.false_certificates}")
     return lines
