@@ -28,7 +28,7 @@ __all__ = ["FAULTS", "inject", "summary"]
 
 FAULTS = ("worker", "run", "block")
 WORKERS = 2
-TRIES = 5  # moments that are drawn before a run counts as too short
+TRIES = 20  # moments that are drawn before a run counts as too short
 SEED = 5
 
 
@@ -51,8 +51,10 @@ class Watched(Examples):
         return self._all.block(start, stop)
 
 
-def inject(fault: str | None, seed: int, examples: int, block: int, within: float) -> dict:
+def inject(fault: str | None, seed: int, examples: int, block: int, within: float = 0.0) -> dict:
     """One run with a fault at a random moment of its first seconds; resumed until it ends.
+
+    ``within`` are the seconds that a run without a fault takes, from its first block on.
 
     A run that ended before its fault is none: another moment is drawn.
     """
@@ -73,14 +75,16 @@ def _attempt(
         command = [sys.executable, "-m", "benchmarks.scale.faults", name]
         command += [str(examples), str(block), str(bad)]
         runs, wait, struck = 0, chance.uniform(0.0, within), fault in (None, "block")
-        came = fault is None
+        came, began = fault is None, None
         while True:
             runs += 1
             process = subprocess.Popen(command, cwd=Path(__file__).parent.parent.parent)
-            while process.poll() is None and not struck:
+            while process.poll() is None and not (struck and began):
                 if _begun(folder):
-                    time.sleep(wait)
-                    struck = came = _strike(fault, process, folder, chance)
+                    began = began or time.monotonic()
+                    if not struck:
+                        time.sleep(wait)
+                        struck = came = _strike(fault, process, folder, chance)
                 time.sleep(0.02)
             if process.wait() == 0:
                 break
@@ -89,7 +93,13 @@ def _attempt(
         reads = Counter(line.split()[0] for line in (folder / "log").read_text().splitlines())
         answer = (folder / "answer").read_text()
         came = came or (fault == "block" and (folder / "failed").exists())
-    return {"runs": runs, "answer": answer, "reads": sum(reads.values()), "struck": came}
+    return {
+        "runs": runs,
+        "answer": answer,
+        "reads": sum(reads.values()),
+        "struck": came,
+        "seconds": time.monotonic() - (began or time.monotonic()),
+    }
 
 
 def _begun(folder: Path) -> bool:
