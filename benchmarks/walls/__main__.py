@@ -1,4 +1,4 @@
-"""`python -m benchmarks.walls [heads] [parity] [speedup]`: the figures of docs/map.md.
+"""`python -m benchmarks.walls [heads] [parity] [hidden] [speedup]`: the figures of docs/map.md.
 
 Trials are kept one by one in results/scratch, so that a run that was stopped goes on; a change of
 the sources starts over.
@@ -14,16 +14,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.store import Store, add_workers
-from benchmarks.walls import heads, parity, speedup
+from benchmarks.walls import heads, hidden, parity, speedup
 
 __all__ = ["main"]
 
 RESULTS = Path(__file__).parent.parent / "results"
 IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"
-FILES = ("needed", "heads", "parity")
+FILES = ("needed", "heads", "parity", "hidden")
 MEASURED_BY = tuple(f"walls/{name}.py" for name in FILES)
-FIGURES = {"heads": heads, "parity": parity}
-PARTS = (*FIGURES, "speedup")
+DRAWN = {"heads": heads, "parity": parity}
+PARTS = (*DRAWN, "hidden", "speedup")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,21 +41,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"part is {name!r}; expected one of {', '.join(PARTS)}")
     path = options.out / "scratch" / "walls.jsonl"
     store = Store(path, MEASURED_BY, fresh=options.fresh, workers=options.workers)
+    missed = False
     for name in parts:
         if name == "speedup":
             text = speedup.page(speedup.measure(options.quick))
+        elif name == "hidden":
+            text = hidden.page(hidden.measure(store, options.quick))
         else:
-            found = FIGURES[name].measure(store, options.quick)
-            text = FIGURES[name].page(found)
+            found = DRAWN[name].measure(store, options.quick)
+            text = DRAWN[name].page(found)
             with tempfile.TemporaryDirectory() as folder:
-                FIGURES[name].draw(found, Path(folder, f"walls-{name}"))
+                DRAWN[name].draw(found, Path(folder, f"walls-{name}"))
                 if not options.quick:
                     options.images.mkdir(parents=True, exist_ok=True)
                     shutil.copy(Path(folder, f"walls-{name}.png"), options.images)
         print(text)
+        missed = missed or ("MISSED" in text and not options.quick)
         if not options.quick:
             (options.out / f"walls-{name}.md").write_text(text + "\n")
-    return 0
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from benchmarks.store import Store
 from benchmarks.walls import __main__ as walls
-from benchmarks.walls import heads, needed, parity, speedup
+from benchmarks.walls import heads, hidden, needed, parity, speedup
 from gradine.atlas import MapConfig, Setting, Trial
 
 
@@ -105,3 +106,14 @@ def test_an_unknown_part_is_refused(capsys):
     with pytest.raises(SystemExit):
         walls.main(["doors"])
     assert "part is 'doors'" in capsys.readouterr().err
+
+
+def test_parity_layers_on_every_input(store):
+    assert len(np.unique(hidden.all_inputs(3, 0, 64).reshape(64, -1), axis=0)) == 64
+    found = hidden.measure(store, quick=True)
+    told = hidden.page(found)
+    assert "holds" in told and "MISSED" not in told
+    assert len(found["right"]) == 10 and max(r["error"] for r in found["right"]) < 1e-12
+    assert [trial["learner"] for trial in found["tried"]] == ["exact", "sculpt"]
+    found["right"][0]["error"], found["tried"][0]["false_certificate"] = 1e-3, "wrong heads"
+    assert hidden.page(found).count("MISSED") == 2
