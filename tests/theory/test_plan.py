@@ -154,6 +154,7 @@ def test_sizes_that_break_a_condition_are_named():
     sharp = gradine.plan(2, 12, 3, 60.0, machine=MACHINE)
     assert sharp.exact_failing == ("logits_not_sharp",)
     assert "exact is not to be counted on (logits_not_sharp)" in sharp.sentence()
+    assert "probability" not in sharp.sentence() and "probability 0.9" in crowded.sentence()
     assert gradine.plan(2, 12, 3, 4.0, machine=MACHINE).failing == ()
 
 

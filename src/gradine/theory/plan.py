@@ -83,9 +83,12 @@ class Plan:
         """The plan in one line."""
         budget = self.chosen
         heads = "1 head" if self.heads == 1 else f"{self.heads} heads"
+        doubtful = self.exact_failing if self.learner == "exact" else self.failing
+        sure = "are planned for" if doubtful else "give"
+        chance = "" if doubtful else f" with probability {self.confidence:g}"
         return (
             f"{self.learner}: {budget.examples:,} examples ({budget.fit:,} to fit, "
-            f"{budget.verify:,} to verify) give {heads} with probability {self.confidence:g}, "
+            f"{budget.verify:,} to verify) {sure} {heads}{chance}, "
             f"in about {_time(budget.seconds)} and {budget.memory / 2**20:,.0f} MiB; {self.advice}"
         )
 
