@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import time
 from dataclasses import asdict, replace
 from enum import StrEnum
@@ -12,8 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gradine.cli.console import STOPPED, Ending, print_json, tell
 from gradine.cli.options import AsJson, Overwrite
@@ -31,6 +28,7 @@ from gradine.features.experiments import (
 )
 from gradine.features.findings import findings
 from gradine.files import write_json
+from gradine.progress.display import terminal_bar
 from gradine.report.feature_pictures import draw_figures
 from gradine.runs import finite, output_folder
 
@@ -195,16 +193,7 @@ class _Bar:
     """A bar on a terminal, nothing elsewhere."""
 
     def __init__(self, name: str) -> None:
-        self._bar: Progress | None = None
-        if sys.stderr.isatty():
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TimeElapsedColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self._bar.add_task(name, total=1.0)
+        self._bar = terminal_bar(name, total=1.0)
 
     def __enter__(self) -> _Bar:
         if self._bar is not None:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from gradine.cli.console import BAD_INPUT, NOT_LEARNED, Ending, one_line, print_json, tell
 from gradine.cli.options import opened
-from gradine.cli.show import PhaseDisplay
 from gradine.engine import FailedBlockError, LostSchedulerError, LostWorkerError
 from gradine.exact.config import ExactConfig
 from gradine.examples import Examples, open_examples
 from gradine.files import OutputError
 from gradine.layer import AttentionLayer
 from gradine.learn import Fit, LearnConfig, Method, learn_examples
+from gradine.progress import PhaseDisplay
 from gradine.records import RecordError
 from gradine.runs import (
     LAYER,
