@@ -17,6 +17,7 @@ PACKAGE = Path(gradine.__file__).parent
 # The story in order: a module imports from those before it, never from those after it.
 ORDER = [
     "checks",
+    "displayed",
     "files",
     "lock",
     "lines",

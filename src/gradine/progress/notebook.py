@@ -19,9 +19,10 @@ __all__ = ["NotebookDisplay", "chosen_listener", "in_notebook"]
 REDRAW = 0.25  # seconds between two drawings: each is a message to the browser
 # Colours are those of the notebook, light or dark.
 PAGE = '<div style="line-height:1.35;font-size:90%">{}</div>'
-LINES = '<pre style="margin:0;background:none;color:inherit">{}</pre>'
+PLAIN = "margin:0;background:none;color:inherit;white-space:pre;font-family:monospace"
+LINES = f'<pre style="{PLAIN}">{{}}</pre>'
 NOW = (
-    '<div><code style="background:none;color:inherit;white-space:pre">{}</code> '
+    f'<div><code style="{PLAIN}">{{}}</code> '
     '<progress{} style="vertical-align:middle"></progress> {}</div>'
 )
 

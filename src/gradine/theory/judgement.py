@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from gradine.displayed import Displayed
+
 __all__ = ["LEARNERS", "Check", "Condition", "Learner", "Rule"]
 
 Learner = Literal["sculpt", "exact"]
@@ -92,12 +94,15 @@ class Condition:
         }
 
 
-@dataclass(frozen=True)
-class Check:
+@dataclass(frozen=True, repr=False)
+class Check(Displayed):
     """All conditions; the theorem's learner needs every one, the exact learner a few."""
 
     conditions: tuple[Condition, ...]
     subject: str  #: what was checked
+
+    def __repr__(self) -> str:
+        return f"Check({self.sentence()})"
 
     def __getitem__(self, name: str) -> Condition:
         for condition in self.conditions:

@@ -8,6 +8,7 @@ from typing import Any
 
 from gradine.admission import least_examples
 from gradine.checks import whole_number
+from gradine.displayed import Displayed
 from gradine.fit import LearnConfig
 from gradine.theory.cost import Cost, Machine, exact_cost, measure_machine, sculpt_cost
 from gradine.theory.needs import Need, exact_need, pattern_bound, phase_needs, unknowns_bound
@@ -42,8 +43,8 @@ class Budget:
         return {"examples": self.examples, "verify": self.verify, **asdict(self)}
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Displayed):
     """What learning a random layer of this size takes."""
 
     heads: int
@@ -62,6 +63,9 @@ class Plan:
     learner: str  #: which to use: exact or sculpt
     advice: str  #: why
     machine: Machine
+
+    def __repr__(self) -> str:
+        return f"Plan({self.sentence()})"
 
     @property
     def examples(self) -> int:
