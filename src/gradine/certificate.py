@@ -70,7 +70,7 @@ class Certificate(Displayed):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"statement": self.sentence()}
+        return asdict(self) | {"sentence": self.sentence()}
 
 
 def relative_errors(predicted: Array, Y: Array, floor: float = 0.0) -> Array:

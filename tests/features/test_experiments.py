@@ -89,7 +89,7 @@ def test_the_same_seed_gives_the_same_curves(units):
     again = measure("targets", "BRFA", 1, TINY, FIGURES)
     same = next(u for u in units if (u.part, u.model, u.seed) == ("targets", "BRFA", 1))
     assert again.curves == same.curves
-    assert Unit.from_json(json.loads(json.dumps(same.as_json()))) == same
+    assert Unit.from_dict(json.loads(json.dumps(same.to_dict()))) == same
 
 
 def test_attention_needs_fewer_examples_than_a_network(units):

@@ -120,7 +120,7 @@ class _Held:
             return None
         try:
             value = json.loads(path.read_text(encoding="utf-8"))
-            unit = Unit.from_json(value["unit"])
+            unit = Unit.from_dict(value["unit"])
             sound, setting = self._sound(unit, (part, model, seed)), value["setting"]
         except (ValueError, KeyError, TypeError, AttributeError):
             sound, setting, unit = False, None, None
@@ -149,7 +149,7 @@ class _Held:
         self.folder.mkdir(exist_ok=True)
         write_json(
             self.path(unit.part, unit.model, unit.seed),
-            {"setting": self.written, "unit": unit.as_json()},
+            {"setting": self.written, "unit": unit.to_dict()},
         )
 
     def whole(self) -> tuple[list[Unit], list[str]]:

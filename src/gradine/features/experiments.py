@@ -155,11 +155,11 @@ class Unit:
     curves: dict[str, Curve]
     seconds: float
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Unit:
+    def from_dict(cls, value: dict[str, Any]) -> Unit:
         curves = {name: Curve(**curve) for name, curve in value["curves"].items()}
         return cls(value["part"], value["model"], value["seed"], curves, value["seconds"])
 

@@ -75,7 +75,7 @@ class Condition:
             text += f"; {bound} {self.threshold:.3g} is needed"
         return f"{text}: {self.rule.purpose} ({self.rule.phase}) [{self.rule.reference}]"
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         rule = self.rule
         return {
             "name": self.name,
@@ -131,7 +131,7 @@ class Check(Displayed):
             said.append(f"{learner}: {f'do not count on it ({names})' if names else 'all hold'}")
         return f"conditions of {self.subject}; {'; '.join(said)}"
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "subject": self.subject,
             "holds": self.holds,
@@ -139,5 +139,5 @@ class Check(Displayed):
             "failing": [condition.name for condition in self.failing()],
             "exact_failing": [condition.name for condition in self.failing("exact")],
             "sentence": self.sentence(),
-            "conditions": [condition.as_json() for condition in self.conditions],
+            "conditions": [condition.to_dict() for condition in self.conditions],
         }
