@@ -31,7 +31,7 @@ from gradine.runs import (
 )
 from gradine.score import Match, compare
 from gradine.sculpt.config import SculptConfig
-from gradine.status import Status
+from gradine.status import Status, heads_in_words
 
 __all__ = [
     "Outcome",
@@ -309,12 +309,8 @@ def _cost_in_words(fit: Fit) -> str:
 def what_in_words(fit: Fit) -> str:
     """What can be said to be learned: the heads, or a function that so many heads compute."""
     if fit.status is Status.LEARNED_FUNCTION:
-        return f"the function (by {heads_in_words(fit)} that are not determined)"
-    return heads_in_words(fit)
-
-
-def heads_in_words(fit: Fit) -> str:
-    return "1 head" if fit.heads == 1 else f"{fit.heads} heads"
+        return f"the function (by {heads_in_words(fit.heads)} that are not determined)"
+    return heads_in_words(fit.heads)
 
 
 def ending_of(outcome: Outcome) -> Ending:

@@ -24,7 +24,7 @@ class Pool(Crew):
     """
 
     name = "pool"
-    lost = (BrokenProcessPool,)
+    lost: tuple[type[BaseException], ...] = (BrokenProcessPool,)
     mapped = True
 
     def start(self) -> Executor:

@@ -20,10 +20,11 @@ from gradine.layer import AttentionLayer
 from gradine.report import pictures
 from gradine.report.draw import number
 from gradine.report.matrices import colour_bar, tile
-from gradine.report.parts import facts, heads_in_words, panels, table
+from gradine.report.parts import facts, panels, table
 from gradine.report.story import tell
 from gradine.report.verdict import said, sign_of, word_of
 from gradine.score import Match
+from gradine.status import heads_in_words
 from gradine.theory.judgement import LEARNERS, Check, Condition, Learner
 from gradine.theory.plan import Budget, Plan
 

@@ -10,6 +10,8 @@ from gradine.admission import least_examples
 from gradine.checks import whole_number
 from gradine.displayed import Displayed
 from gradine.fit import LearnConfig
+from gradine.progress import duration
+from gradine.status import heads_in_words
 from gradine.theory.cost import Cost, Machine, exact_cost, measure_machine, sculpt_cost
 from gradine.theory.needs import Need, exact_need, pattern_bound, phase_needs, unknowns_bound
 
@@ -80,7 +82,7 @@ class Plan(Displayed):
     def sentence(self) -> str:
         """The plan in one line."""
         budget = self.chosen
-        heads = "1 head" if self.heads == 1 else f"{self.heads} heads"
+        heads = heads_in_words(self.heads)
         return (
             f"{self.learner}: {budget.examples:,} examples ({budget.fit:,} to fit, "
             f"{budget.verify:,} to verify) give {heads} with probability {self.confidence:g}, "
@@ -193,8 +195,4 @@ def _advice(
 
 
 def _time(seconds: float) -> str:
-    if seconds < 1.0:
-        return "a second"
-    if seconds < 120.0:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+    return "a second" if seconds < 1.0 else duration(seconds)
