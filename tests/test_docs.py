@@ -33,6 +33,7 @@ PAGES = [README, *sorted(DOCS.glob("*.md"))]
 #: Pages whose snippets build on each other, in the order in which a reader meets them.
 STORY = [
     "index",
+    "notebooks",
     "layers",
     *(f"phase{number}" for number in range(1, 7)),
     "polish",

@@ -1,4 +1,4 @@
-"""The gallery: every script in examples/ runs, and says what its page says of it."""
+"""The gallery: what is in examples/ runs, and says what its page says of it."""
 
 from __future__ import annotations
 
@@ -39,3 +39,28 @@ def test_real_layer(capsys, tmp_path, monkeypatch):
     assert float(re.findall(r"function error (\S+)", said)[0]) < 1e-9
     page = (tmp_path / "real_layer.html").read_text()
     assert page.count(">because</text>") == 4 * 12
+
+
+@pytest.mark.slow
+def test_tour_in_a_real_kernel(monkeypatch):
+    nbformat = pytest.importorskip("nbformat", reason="comes with the extra test")
+    client = pytest.importorskip("nbclient", reason="comes with the extra test")
+    pytest.importorskip("ipykernel", reason="comes with the extra test")
+    monkeypatch.setenv("PYTHONPATH", str(EXAMPLES.parent / "src"))
+    tour = nbformat.read(EXAMPLES / "tour.ipynb", as_version=4)
+    nbformat.validate(tour)
+    cells = [cell for cell in tour.cells if cell.cell_type == "code"]
+    assert all(not cell.outputs and cell.execution_count is None for cell in cells)
+    client.NotebookClient(tour, timeout=300, kernel_name="python3").execute()
+    shown = [
+        [(output.output_type, output.get("data", {})) for output in cell.outputs] for cell in cells
+    ]
+    answers = [dict(outputs)["execute_result"] for outputs in shown]
+    names = ["AttentionLayer", "Plan", "Check", "Fit", "Certificate", "Match", "Fit"]
+    assert [answer["text/plain"].partition("(")[0] for answer in answers] == names
+    assert all(answer["text/html"].startswith('<div class="gradine">') for answer in answers)
+    assert "Learned" in answers[3]["text/html"] and "Not learned" in answers[-1]["text/html"]
+    # Progress of the one cell that was not told to be silent: one display, rewritten in place.
+    told = [data for outputs in shown for kind, data in outputs if kind != "execute_result"]
+    assert len(told) == 1
+    assert "fit_2" in told[0]["text/plain"] and "fit_2" in told[0]["text/html"]

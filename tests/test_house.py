@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import graphlib
+import importlib
+import itertools
 import re
 import subprocess
 import sys
@@ -14,52 +17,22 @@ import gradine
 
 PACKAGE = Path(gradine.__file__).parent
 
-# The story in order: a module imports from those before it, never from those after it.
-ORDER = [
-    "checks",
-    "files",
-    "lock",
-    "lines",
-    "memory",
-    "records",
-    "progress",
-    "kernels",
-    "attention_functions",
-    "factors",
-    "forward",
-    "canonical",
-    "layer_file",
-    "projections",
-    "checkpoint",
-    "torch_layer",
-    "layer",
-    "named",
-    "inputs",
-    "hard",
-    "engine",
-    "examples",
-    "status",
-    "solvers",
-    "sculpt",
-    "exact",
-    "students",
-    "certificate",
-    "fit",
-    "admission",
-    "verdict",
-    "phases",
-    "queries",
-    "learn",
-    "query",
-    "theory",
-    "features",
-    "runs",
-    "score",
-    "atlas",
-    "report",
-    "cli",
-    "__main__",
-]
+HOUSE = (PACKAGE.parent.parent / "docs" / "house.md").read_text(encoding="utf-8")
+
+
+def table_of(heading: str) -> list[list[str]]:
+    """The cells of the table of docs/house.md whose first heading this is."""
+    lines = HOUSE[HOUSE.index(f"\n| {heading} |") :].strip().splitlines()[2:]
+    rows = itertools.takewhile(lambda line: line.startswith("|"), lines)
+    return [row.strip("|").split("|") for row in rows]
+
+
+def named_in(cell: str) -> list[str]:
+    return re.findall(r"`([\w.]+)`", cell)
+
+
+# The story in order, as the map tells it: a part imports from those before it, and no others.
+ORDER = [part for row in table_of("floor") for part in named_in(row[1])]
 MAY_SEE_THE_TRUTH = {"score", "atlas", "report", "cli"}
 MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
 
@@ -93,6 +66,70 @@ def test_imports_follow_the_story(path):
         assert imported in ORDER, f"{path.name} imports gradine.{imported}: import from its module"
         assert ORDER.index(imported) < ORDER.index(part), f"{part} must not import {imported}"
         assert imported != "score" or part in MAY_SEE_THE_TRUTH, f"{part} must not see the truth"
+
+
+def test_the_map_is_that_of_the_folders():
+    there = {part_of(path) for path in MODULES}
+    assert sorted(ORDER) == sorted(there), "docs/house.md has the map"
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    modules = {dotted(path): path for path in MODULES}
+    graph = {name: imported_modules(path, modules) - {name} for name, path in modules.items()}
+    list(graphlib.TopologicalSorter(graph).static_order())  # raises, naming the circle
+
+
+def dotted(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
+def imported_modules(path: Path, modules: dict[str, Path]) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module and not node.level, f"{path.name}: import by the whole name"
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= inner if inner <= set(modules) else inner | {node.module}
+    return found & set(modules)
+
+
+#: Who may import by name at run time: the lists of public names, what a user names, and objects
+#: that a notebook wants drawn.
+BY_NAME = {"__init__.py", "features/__init__.py", "named.py", "displayed.py"}
+#: Who may print: what a command answers, and the lines about work under way.
+PRINTS = {"progress/display.py"}
+#: Who may open a file for writing: the one path, logs, and parts of what is then moved whole.
+WRITES = {"files.py", "lines.py", "examples/batches.py", "cli/sampled.py"}
+
+
+@pytest.mark.parametrize(
+    ("calls", "allowed"),
+    [
+        (r"\bimport_module\(|__import__\(", BY_NAME),
+        (r"(?<!\w)print\(", PRINTS),
+        (
+            r"open\([^)]*\"[wax]|np\.save\w*\(|json\.dump\(|\.write_(text|bytes)\(",
+            WRITES,
+        ),
+        (r"(?<!\w)pickle\.(dump|load)\(|logging\.basicConfig\(", set()),
+    ],
+    ids=["imports by name", "prints", "writes", "never"],
+)
+def test_one_place_for_each(calls, allowed):
+    found = set()
+    for path in [*MODULES, PACKAGE / "__init__.py"]:
+        code = "\n".join(re.sub(r"^\s*(>>>|\.\.\.).*", "", line) for line in source_lines(path))
+        if re.search(calls, code):
+            found.add(str(path.relative_to(PACKAGE)))
+    commands = {name for name in found if name.startswith("cli/")} if "print" in calls else set()
+    assert found - commands == allowed
+
+
+def source_lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
 
 
 # The only files of the queries that may touch what answers: a learner gets an oracle, and asks.
@@ -178,6 +215,14 @@ def test_every_public_name_is_there():
     assert set(gradine.__all__) <= set(dir(gradine))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         gradine.nonsense  # noqa: B018
+
+
+def test_every_public_name_is_listed():
+    listed = [name for row in table_of("name") for name in named_in(row[0])]
+    assert sorted(listed) == sorted(gradine.__all__), "docs/house.md lists the public names"
+    for module, names in table_of("module"):
+        (home,) = named_in(module)
+        assert set(named_in(names)) <= set(importlib.import_module(home).__all__)
 
 
 def test_version_is_that_of_the_package():

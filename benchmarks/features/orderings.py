@@ -35,8 +35,8 @@ def measure(store: Store, quick: bool) -> dict[str, Any]:
     units = []
     for part, model, seed in units_of(FIGURES, setting):
         work = partial(measure_unit, part, model, seed, setting, FIGURES)
-        entry = store.once(lambda work=work: {"unit": work().as_json()}, model, seed, quick)
-        units.append(Unit.from_json(entry["unit"]))
+        entry = store.once(lambda work=work: {"unit": work().to_dict()}, model, seed, quick)
+        units.append(Unit.from_dict(entry["unit"]))
     found = findings(units, setting, FIGURES)["figures"]
     errors = {
         f"{figure}/{name}": {m: c["median"][-1] for m, c in found[figure][name]["models"].items()}

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from gradine.exact.config import ExactConfig
     from gradine.examples import GeneratedExamples, from_batches, open_examples
     from gradine.factors import Factors
-    from gradine.features.estimators import FlatTokens, RandomFeatureAttention, RandomFeatureMLP
+    from gradine.features.estimators import RandomFeatureAttention, RandomFeatureMLP
+    from gradine.features.flat_tokens import FlatTokens
     from gradine.fit import Fit, LearnConfig
     from gradine.inputs import plant, sample_inputs
     from gradine.layer import AttentionLayer
@@ -88,7 +89,7 @@ _HOME = {
     "ExactConfig": "gradine.exact.config",
     "Factors": "gradine.factors",
     "Fit": "gradine.fit",
-    "FlatTokens": "gradine.features.estimators",
+    "FlatTokens": "gradine.features.flat_tokens",
     "GeneratedExamples": "gradine.examples",
     "LearnConfig": "gradine.fit",
     "Match": "gradine.score",

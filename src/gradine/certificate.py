@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.displayed import Displayed
+
 __all__ = ["Certificate", "HeadBars", "certify", "clopper_pearson", "relative_errors"]
 
 Array = NDArray[np.float64]
@@ -34,8 +36,8 @@ class HeadBars:
     condition: float  #: largest over smallest singular value of the Jacobian at the answer
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(Displayed):
     """With confidence ``confidence``, for every eps: at most p of inputs err by more than eps."""
 
     confidence: float
@@ -46,6 +48,9 @@ class Certificate:
     largest_error: float
     floor: float = 0.0  #: norm below which an output counts as this large
     bars: HeadBars | None = None  #: error bars of the heads, where the learner gives them
+
+    def __repr__(self) -> str:
+        return f"Certificate({self.sentence()}; {self.examples} held-out examples)"
 
     def eps_at(self, p: float) -> float:
         """The smallest eps of the curve above which at most a fraction ``p`` of inputs errs."""
@@ -65,7 +70,7 @@ class Certificate:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"statement": self.sentence()}
+        return asdict(self) | {"sentence": self.sentence()}
 
 
 def relative_errors(predicted: Array, Y: Array, floor: float = 0.0) -> Array:

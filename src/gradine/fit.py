@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradine.certificate import EPS_GRID, Certificate
+from gradine.displayed import Displayed
 from gradine.exact.config import ExactConfig
 from gradine.examples import Split, Survey, held_out_sizes, make_split
 from gradine.layer import AttentionLayer
@@ -114,8 +115,8 @@ class Asking:
     noise: float  #: of an answer, relative to its size
 
 
-@dataclass(frozen=True, eq=False)
-class Fit:
+@dataclass(frozen=True, eq=False, repr=False)
+class Fit(Displayed):
     """The answer of a run, and whether to believe it."""
 
     status: Status
@@ -134,6 +135,13 @@ class Fit:
     config: LearnConfig
     survey: Survey  #: of the examples; where a layer was asked, of those that verify
     asking: Asking | None = None  #: None: from examples, nothing was asked
+
+    def __repr__(self) -> str:
+        error = "" if self.held_out_error is None else f", held_out_error={self.held_out_error:.2g}"
+        return (
+            f"Fit(status={self.status.code!r}, heads={self.heads}, method={self.method!r}{error}, "
+            f"examples_used={self.examples_used}, seconds={self.seconds:.1f})"
+        )
 
     @property
     def learned(self) -> bool:

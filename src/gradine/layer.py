@@ -21,6 +21,7 @@ from gradine import kernels
 from gradine.attention_functions import SOFTMAX, AttentionFunction, attention_function
 from gradine.canonical import canonical_form
 from gradine.checkpoint import read_checkpoint
+from gradine.displayed import Displayed
 from gradine.factors import Factors, balanced_factors, finite_array
 from gradine.forward import NarrowHeads, WideHeads
 from gradine.layer_file import read_layer, write_layer
@@ -59,7 +60,7 @@ def attention_features(X: Array, theta: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class AttentionLayer:
+class AttentionLayer(Displayed):
     """A multi-head attention layer, the thing that is planted, learned, saved and compared.
 
     ``theta`` has shape (m, D, D) and ``w`` (m, D, d_out); both are copied to float64 and made

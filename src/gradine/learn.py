@@ -38,7 +38,7 @@ from gradine.examples import (
 from gradine.fit import Fit, LearnConfig
 from gradine.layer import AttentionLayer
 from gradine.phases import Phases
-from gradine.progress import Listener, Tell
+from gradine.progress import Listener, Tell, chosen_listener
 from gradine.records import fingerprint
 from gradine.sculpt.pipeline import six_phases
 from gradine.sculpt.search import square
@@ -75,8 +75,9 @@ def learn(
     torch tensors the exact learner computes in torch, on their device. The attention function is
     softmax unless ``config`` names another (``ExactConfig.attention``). Passes over the examples
     are run in this process, or by an ``engine`` (`gradine.engine.open_engine`), with the same
-    answer. A run that does not succeed returns a `Fit` whose status says why; only input that makes
-    no sense raises ``ValueError``.
+    answer. ``listener`` hears how far it is: None shows it in a notebook and nowhere else, a plain
+    `gradine.progress.Listener` shows nothing. A run that does not succeed returns a `Fit` whose
+    status says why; only input that makes no sense raises ``ValueError``.
 
     >>> import gradine
     >>> truth = gradine.plant(heads=1, dim=6, scale=3.0, seed=1)
@@ -109,7 +110,8 @@ def learn_examples(
     back instead of run, long passes go on where they were, and the answer is the same as that of an
     unbroken run.
     """
-    began, config, listener = time.perf_counter(), config or LearnConfig(), listener or Listener()
+    began, config = time.perf_counter(), config or LearnConfig()
+    listener = chosen_listener(listener)
     check_engine(engine)
     deadline = _deadline(config)
     if config.examples_budget is not None:

@@ -28,7 +28,7 @@ class JsonLines:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
 
     def read(self) -> list[dict[str, Any]]:
         """All records that are whole, in the order they were written."""

@@ -19,7 +19,7 @@ from gradine.exact.workshop import RunPhase
 from gradine.examples import ArrayExamples, Survey, survey
 from gradine.fit import Asking, Fit
 from gradine.phases import Phases
-from gradine.progress import Listener, Tell
+from gradine.progress import Listener, Tell, chosen_listener
 from gradine.queries import Usage
 from gradine.queries.asking.log import AnswerLog
 from gradine.queries.asking.oracle import Oracle, as_oracle
@@ -96,7 +96,7 @@ def learn_by_queries(
     source = as_oracle(oracle, dim, log=log)
     wanted = check_query(source, heads, method, seed, config)
     before, budget = source.usage, Budget(source, max_queries, config)
-    listener = listener or Listener()
+    listener = chosen_listener(listener)
     phases = Phases(listener, budget.most or 0)
     try:
         ended, precision = Ended(method, None, budget.hopeless), None

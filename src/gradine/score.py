@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.displayed import Displayed
 from gradine.inputs import InputKind, Seed, sample_inputs
 from gradine.layer import AttentionLayer
 
@@ -18,8 +19,8 @@ __all__ = ["Match", "compare"]
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Match:
+@dataclass(frozen=True, eq=False, repr=False)
+class Match(Displayed):
     """How a learned layer compares with the true one, both in canonical form.
 
     Errors are relative Frobenius norms, one per true head; a true head that found no partner has
@@ -32,6 +33,14 @@ class Match:
     order: NDArray[np.intp]  #: (m,) which learned head matches each true head, -1 for none
     missing: int  #: true heads without a partner
     extra: int  #: learned heads without a partner
+
+    def __repr__(self) -> str:
+        theta, w = (float(errors.max(initial=0.0)) for errors in (self.theta_error, self.w_error))
+        return (
+            f"Match(worst theta_error={theta:.2g}, worst w_error={w:.2g}, "
+            f"function_error={self.function_error:.2g}, missing={self.missing}, "
+            f"extra={self.extra})"
+        )
 
 
 def compare(

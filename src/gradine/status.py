@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-__all__ = ["NotLearned", "Status"]
+__all__ = ["NotLearned", "Status", "heads_in_words"]
 
 
 @dataclass(frozen=True)
@@ -161,3 +161,12 @@ class NotLearned(Exception):  # noqa: N818 (not learning is an answer, not an er
         self.status = status
         self.detail = detail
         self.figures = figures
+
+
+def heads_in_words(heads: int | None) -> str:
+    """So many heads.
+
+    >>> heads_in_words(1), heads_in_words(2)
+    ('1 head', '2 heads')
+    """
+    return "1 head" if heads == 1 else f"{heads} heads"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gradine import AttentionLayer
-from gradine.cli.show import PhaseDisplay
+from gradine.progress import PhaseDisplay
 
 from .conftest import environment
 
@@ -100,12 +100,13 @@ def test_resume_where_there_is_nothing_just_runs(cli, told, tmp_path):
 #: The command line, with a pause after the first phase: the signal must find it at work.
 PAUSED = """
 import sys, time
-from gradine.cli import main, show
-went_on = show.PhaseDisplay.phase_ended
+from gradine.cli import main
+from gradine.progress import PhaseDisplay
+went_on = PhaseDisplay.phase_ended
 def pause(display, name, figures, recalled):
     went_on(display, name, figures, recalled)
     time.sleep(0 if name == "survey" else 60)
-show.PhaseDisplay.phase_ended = pause
+PhaseDisplay.phase_ended = pause
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -23,6 +23,7 @@ from gradine.attention_functions import FUNCTIONS
 from gradine.exact.heads import FitTask, fit_heads
 from gradine.exact.identify import identify
 from gradine.exact.units import Units
+from gradine.solvers.linearisation import Linearisation
 from gradine.solvers.projection import Penalty, Projection
 
 every = pytest.mark.parametrize("name", FUNCTIONS)
@@ -49,7 +50,7 @@ def test_the_gradient_is_that_of_the_loss(name, rank, penalty):
     shapes = [(2, 5, 5)] if rank is None else [(2, 5, rank)] * 3
     start, way = (tuple(draw(shape) for shape in shapes) for _ in range(2))
     here = problem.evaluate(start, penalty)
-    down = problem.linearise(here).gradient()
+    down = Linearisation(problem, here).gradient()
     slope = -2 * sum(float(np.sum(g * v)) for g, v in zip(down, way, strict=True)) / problem.energy
     h = 1e-5
     ahead, behind = (

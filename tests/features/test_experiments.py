@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gradine import RandomFeatureAttention
+from gradine.features.alphas import best_alphas
 from gradine.features.experiments import (
     BRIDGE,
     FIGURES,
@@ -17,7 +18,6 @@ from gradine.features.experiments import (
     QUICK,
     Setting,
     Unit,
-    _best_errors,
     measure,
     targets,
     units_of,
@@ -48,12 +48,11 @@ def test_errors_are_those_of_ridge_regression():
     features = model.map_(X)
     K, beside = features[:200] @ features[:200].T, features[200:] @ features[:200].T
     singles = (A.astype(np.float32) for A in (K, beside))
-    setting = replace(FULL, sizes=(200,), choosing=100)
-    (error,), (alpha,) = _best_errors(*singles, y[:, None], setting)
-    assert alpha in setting.alphas
+    (alpha,), (error,) = best_alphas(*singles, y[:200, None], y[200:, None], FULL.alphas, 100)
+    assert alpha in FULL.alphas
     unit = np.trace(K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()) / 200
     tried = {}
-    for relative in setting.alphas:
+    for relative in FULL.alphas:
         model.set_params(alpha=relative * unit).fit(X[:200], y[:200])
         squares = (model.predict(X[200:]) - y[200:]) ** 2
         tried[relative] = squares[:100].mean(), squares[100:].mean() / y[300:].var()
@@ -89,7 +88,7 @@ def test_the_same_seed_gives_the_same_curves(units):
     again = measure("targets", "BRFA", 1, TINY, FIGURES)
     same = next(u for u in units if (u.part, u.model, u.seed) == ("targets", "BRFA", 1))
     assert again.curves == same.curves
-    assert Unit.from_json(json.loads(json.dumps(same.as_json()))) == same
+    assert Unit.from_dict(json.loads(json.dumps(same.to_dict()))) == same
 
 
 def test_attention_needs_fewer_examples_than_a_network(units):

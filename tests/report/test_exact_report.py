@@ -59,7 +59,7 @@ def test_error_bars_stand_beside_true_errors(noisy):
         bars = known.theta_bars[pair.learned], known.w_bars[pair.learned]
         cells = (bars[0], pair.theta_error, bars[1], pair.w_error)
         row = "".join(f"<td>{number(float(cell))}</td>" for cell in cells)
-        assert f'<th scope="row">Head {pair.learned + 1}</th>{row}' in table
+        assert f'<th scope="row">Head {pair.learned}</th>{row}' in table
         assert pair.theta_error < 5.0 * bars[0]  # and the bars are those of this head
     assert "true error" not in report_html(noisy.fit)
 

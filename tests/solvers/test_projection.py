@@ -11,6 +11,7 @@ from gradine import AttentionLayer, compare, plant, sample_inputs
 from gradine.exact.low_rank import truncated
 from gradine.solvers import projection
 from gradine.solvers.gauss_newton import Path, Rules, conjugate_gradients, descend
+from gradine.solvers.linearisation import Linearisation
 from gradine.solvers.projection import Penalty, Projection
 
 PENALTIES = [Penalty(), Penalty(0.1, 0.05)]
@@ -44,7 +45,7 @@ def test_envelope_gradient_is_the_gradient(rank, penalty):
     def loss(t):
         return problem.evaluate(tuple(a + t * b for a, b in zip(p, way, strict=True)), penalty).loss
 
-    down = problem.linearise(problem.evaluate(p, penalty)).gradient()
+    down = Linearisation(problem, problem.evaluate(p, penalty)).gradient()
     slope = (loss(h) - loss(-h)) / (2 * h)
     assert slope == pytest.approx(-2.0 * dot(down, way) / problem.energy, rel=1e-4)
 
@@ -54,7 +55,7 @@ def test_product_and_transposed_are_adjoint_and_free_of_the_features(rank):
     _, X, Y = examples()
     problem = Projection(X, Y)
     at = problem.evaluate(parameters(rank), Penalty())
-    line = problem.linearise(at)
+    line = Linearisation(problem, at)
     rng = np.random.default_rng(0)
     step = tuple(rng.standard_normal(p.shape).astype(np.float32) for p in line.parameters)
     image = line.product(step)
@@ -86,7 +87,9 @@ def test_blocks_do_not_change_the_answer(monkeypatch):
     p = parameters(None)
     a, b = whole.evaluate(p, PENALTIES[1]), blocks.evaluate(p, PENALTIES[1])
     assert a.loss == pytest.approx(b.loss, rel=1e-12)
-    for x, y in zip(whole.linearise(a).gradient(), blocks.linearise(b).gradient(), strict=True):
+    for x, y in zip(
+        Linearisation(whole, a).gradient(), Linearisation(blocks, b).gradient(), strict=True
+    ):
         np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-3)
 
 
@@ -111,7 +114,7 @@ def test_single_precision_sees_the_same_slope(rank, penalty):
     exact, rough = (problem.evaluate(p, penalty, rough=flag) for flag in (False, True))
     assert not exact.rough and rough.rough and rough.residual.dtype == np.float32
     assert rough.loss == pytest.approx(exact.loss, rel=1e-4)
-    slopes = (problem.linearise(at).gradient() for at in (exact, rough))
+    slopes = (Linearisation(problem, at).gradient() for at in (exact, rough))
     for x, y in zip(*slopes, strict=True):
         assert np.linalg.norm(x - y) < 1e-3 * np.linalg.norm(x)
 
@@ -171,7 +174,7 @@ def test_conjugate_gradients_solve_and_show_the_spectrum():
     layer, X, Y = examples(n=200)
     noisy = Y + 0.1 * np.random.default_rng(0).standard_normal(Y.shape)
     problem = Projection(X, noisy)
-    line = problem.linearise(problem.evaluate((layer.theta,), Penalty()))
+    line = Linearisation(problem, problem.evaluate((layer.theta,), Penalty()))
     columns = [
         line.transposed(line.product((e.reshape(2, 6, 6),)))[0].ravel()
         for e in np.eye(72, dtype=np.float32)
@@ -200,7 +203,7 @@ def test_units_make_heads_of_any_size_alike(rank):
     Y = AttentionLayer(layer.theta, uneven)(X)
     problem = Projection(X, Y)
     start = (layer.theta,) if rank is None else truncated(layer.theta, uneven, rank)
-    line = problem.linearise(problem.evaluate(start, Penalty()))
+    line = Linearisation(problem, problem.evaluate(start, Penalty()))
     units, rng = line.units(), np.random.default_rng(0)
     for part in line.shaped(np.arange(units.size)):
         for head in part:

@@ -36,7 +36,7 @@ KNOWN = {
     "xlm-roberta-xl",
 }
 #: What config.json may say that matters here, and under which names.
-CONFIG_NAMES = {
+CONFIG_NAMES: dict[str, tuple[str, ...]] = {
     "heads": ("num_attention_heads", "n_heads"),
     "dim": ("hidden_size", "dim"),
     "positions": ("position_embedding_type",),

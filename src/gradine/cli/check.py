@@ -59,7 +59,7 @@ def check(
                 raise ValueError(f"{option} is {value}; {path} holds examples, which say it")
         checked = from_data.check_source(open_examples(path), seed)
     if as_json:
-        print_json(checked.as_json())
+        print_json(checked.to_dict())
         return
     _print_table(checked)
 

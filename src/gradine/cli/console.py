@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 from gradine.files import OutputError
+from gradine.progress import tell
 from gradine.runs import finite
 
 __all__ = [
@@ -32,11 +32,6 @@ class Ending(Exception):  # noqa: N818 (not learning is an answer, not an error)
         super().__init__(line)
         self.code = code
         self.line = line
-
-
-def tell(text: str) -> None:
-    """One line for people about the work under way."""
-    print(text, file=sys.stderr)
 
 
 def tell_error(line: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import time
 from dataclasses import asdict, replace
 from enum import StrEnum
@@ -12,8 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gradine.cli.console import STOPPED, Ending, print_json, tell
 from gradine.cli.options import AsJson, Overwrite
@@ -31,6 +28,7 @@ from gradine.features.experiments import (
 )
 from gradine.features.findings import findings
 from gradine.files import write_json
+from gradine.progress.display import terminal_bar
 from gradine.report.feature_pictures import draw_figures
 from gradine.runs import finite, output_folder
 
@@ -122,7 +120,7 @@ class _Held:
             return None
         try:
             value = json.loads(path.read_text(encoding="utf-8"))
-            unit = Unit.from_json(value["unit"])
+            unit = Unit.from_dict(value["unit"])
             sound, setting = self._sound(unit, (part, model, seed)), value["setting"]
         except (ValueError, KeyError, TypeError, AttributeError):
             sound, setting, unit = False, None, None
@@ -151,7 +149,7 @@ class _Held:
         self.folder.mkdir(exist_ok=True)
         write_json(
             self.path(unit.part, unit.model, unit.seed),
-            {"setting": self.written, "unit": unit.as_json()},
+            {"setting": self.written, "unit": unit.to_dict()},
         )
 
     def whole(self) -> tuple[list[Unit], list[str]]:
@@ -195,16 +193,7 @@ class _Bar:
     """A bar on a terminal, nothing elsewhere."""
 
     def __init__(self, name: str) -> None:
-        self._bar: Progress | None = None
-        if sys.stderr.isatty():
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TimeElapsedColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self._bar.add_task(name, total=1.0)
+        self._bar = terminal_bar(name, total=1.0)
 
     def __enter__(self) -> _Bar:
         if self._bar is not None:

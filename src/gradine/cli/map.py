@@ -25,8 +25,8 @@ from gradine.cli.options import (
     Workers,
     opened,
 )
-from gradine.cli.show import duration
 from gradine.files import write_json
+from gradine.progress import duration
 from gradine.report.map_pictures import draw_map
 from gradine.runs import finite, output_folder
 from gradine.students.config import StudentConfig

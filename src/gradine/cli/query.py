@@ -32,9 +32,9 @@ from gradine.cli.run import (
     print_outcome,
     read_shown,
 )
-from gradine.cli.show import PhaseDisplay
 from gradine.fit import Fit
 from gradine.layer import AttentionLayer
+from gradine.progress import PhaseDisplay
 from gradine.queries.asking.config import OracleConfig
 from gradine.queries.asking.limits import Ball, Box, Limit
 from gradine.queries.asking.oracle import Oracle, as_oracle

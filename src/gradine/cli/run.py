@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from gradine.cli.console import BAD_INPUT, NOT_LEARNED, Ending, one_line, print_json, tell
 from gradine.cli.options import opened
-from gradine.cli.show import PhaseDisplay
 from gradine.engine import FailedBlockError, LostSchedulerError, LostWorkerError
 from gradine.exact.config import ExactConfig
 from gradine.examples import Examples, open_examples
 from gradine.files import OutputError
 from gradine.layer import AttentionLayer
 from gradine.learn import Fit, LearnConfig, Method, learn_examples
+from gradine.progress import PhaseDisplay
 from gradine.records import RecordError
 from gradine.runs import (
     LAYER,
@@ -31,7 +31,7 @@ from gradine.runs import (
 )
 from gradine.score import Match, compare
 from gradine.sculpt.config import SculptConfig
-from gradine.status import Status
+from gradine.status import Status, heads_in_words
 
 __all__ = [
     "Outcome",
@@ -309,12 +309,8 @@ def _cost_in_words(fit: Fit) -> str:
 def what_in_words(fit: Fit) -> str:
     """What can be said to be learned: the heads, or a function that so many heads compute."""
     if fit.status is Status.LEARNED_FUNCTION:
-        return f"the function (by {heads_in_words(fit)} that are not determined)"
-    return heads_in_words(fit)
-
-
-def heads_in_words(fit: Fit) -> str:
-    return "1 head" if fit.heads == 1 else f"{fit.heads} heads"
+        return f"the function (by {heads_in_words(fit.heads)} that are not determined)"
+    return heads_in_words(fit.heads)
 
 
 def ending_of(outcome: Outcome) -> Ending:

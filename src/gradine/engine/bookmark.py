@@ -23,6 +23,10 @@ OVERHEAD = 0.02  # share of the time that saving may take
 class Bookmark:
     """One pass: where it is kept, and the fingerprint of what it depends on."""
 
+    path: Path
+    key: str
+    kind: type[Any]
+
     def __init__(self, path: Path, key: str, kind: type[Any], resume: bool) -> None:
         self.path, self.key, self.kind, self._resume = path, key, kind, resume
         self._latest = time.perf_counter()

@@ -36,7 +36,7 @@ class DaskCluster(Crew):
     """
 
     name = "dask"
-    patience = 5.0
+    patience: float | None = 5.0
 
     def __init__(self, workers: int | None = None, scheduler: str | None = None) -> None:
         distributed = _distributed()

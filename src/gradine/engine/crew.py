@@ -38,7 +38,6 @@ class Crew(Engine):
     def __init__(self, workers: int) -> None:
         self.workers = workers
         self.generation = 0  #: how often the executor was replaced
-        self.rerun = 0  #: tasks that were begun again because a worker was lost
         self._executor: Executor | None = None
         self._examples: Shipment | None = None
 
@@ -183,7 +182,6 @@ class _Flight:
     def _lose(self, place: int, generation: int, error: BaseException) -> None:
         self.crew.check()
         self._losses[place] += 1
-        self.crew.rerun += 1
         if self._losses[place] > MOST_LOSSES:
             what = "a piece of work"
             if self.blocks:

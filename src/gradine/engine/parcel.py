@@ -81,7 +81,7 @@ class Shipment:
         self._file = None
         token = os.urandom(16).hex()
         if not large:
-            self.parcel = Parcel(token, stream)
+            self.parcel: Parcel = Parcel(token, stream)
             return
         starts = [0]
         for raw in large:

@@ -25,7 +25,7 @@ class Pool(Crew):
     """
 
     name = "pool"
-    lost = (BrokenProcessPool,)
+    lost: tuple[type[BaseException], ...] = (BrokenProcessPool,)
     mapped = True
     patience = 2.0
 

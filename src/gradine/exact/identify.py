@@ -34,7 +34,9 @@ from gradine.exact.units import Units
 from gradine.kernels import AnyArray
 from gradine.solvers.gauss_newton import conjugate_gradients
 from gradine.solvers.levenberg import theta_jacobian
-from gradine.solvers.projection import Linearisation, Penalty, theta_change
+from gradine.solvers.linearisation import Linearisation
+from gradine.solvers.parameters import theta_change
+from gradine.solvers.projection import Penalty
 
 __all__ = ["identify", "noise_of", "structure_left"]
 
@@ -77,7 +79,7 @@ def identify(task: FitTask, fit: HeadFit, units: Units) -> Identified:
     began = time.perf_counter()
     problem = task.problem()
     parameters = parameters_of(problem, fit.theta, fit.w, fit.rank)
-    line = problem.linearise(problem.evaluate(parameters, Penalty()))
+    line = Linearisation(problem, problem.evaluate(parameters, Penalty()))
     noise = noise_of(fit)
     size = np.sqrt(problem.energy / (problem.Y.shape[0] * problem.out_dim))
     unit = noise * size * np.sqrt(problem.n / max(fit.examples, problem.n))

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from gradine.attention_functions import SOFTMAX, AttentionFunction
 from gradine.exact.results import Mixed
+from gradine.solvers.linearisation import Linearisation
 from gradine.solvers.projection import Evaluation, Penalty, Projection
 
 __all__ = ["MixConfig", "mix", "mixing_examples"]
@@ -142,7 +143,7 @@ class _Problem:
     def loss(self, unknowns: Array) -> tuple[float, Array]:
         """L and its gradient in the unknowns."""
         problem, at = self.evaluate(self.theta(unknowns))
-        (down,) = problem.linearise(at).gradient()
+        (down,) = Linearisation(problem, at).gradient()
         d = problem.dim
         gradient = -down.astype(np.float64) / problem.energy
         parts = [np.tensordot(gradient, self.basis[:, :, :d], axes=([1, 2], [1, 2])).ravel()]

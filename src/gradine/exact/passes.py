@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,11 @@ from gradine import kernels
 from gradine.attention_functions import attention_function
 from gradine.exact.heads import FitTask, finished, parameters_of
 from gradine.exact.results import HeadFit
-from gradine.examples import FittingData
+from gradine.examples import FittingData, add_each
 from gradine.solvers.gauss_newton import Path, conjugate_gradients
-from gradine.solvers.projection import Parameters, Penalty, Projection
+from gradine.solvers.linearisation import Linearisation
+from gradine.solvers.parameters import Parameters
+from gradine.solvers.projection import Penalty, Projection
 
 __all__ = ["refine_by_passes"]
 
@@ -88,7 +90,7 @@ class _Gradient(_Kernel):
     def __call__(self, X: Array, Y: Array) -> Slope:
         problem = self.problem(X, Y)
         at = problem.evaluate_with(self.parameters, self.out)
-        line = problem.linearise(at)
+        line = Linearisation(problem, at)
         flat = line.flat(line.gradient()).astype(np.float64)
         return Slope(flat, at.misfit * problem.energy)
 
@@ -127,10 +129,6 @@ def _moved(parameters: Parameters, step: Array) -> Parameters:
     return tuple(part + change.reshape(part.shape) for part, change in parts)
 
 
-def _added(a: Any, b: Any) -> Any:
-    return type(a)(*(x + y for x, y in zip(a, b, strict=True)))
-
-
 def refine_by_passes(data: FittingData, task: FitTask, fit: HeadFit) -> HeadFit:
     """Go on from an answer of the examples in memory, the task's, with all that may be fitted."""
     began = time.perf_counter()
@@ -141,9 +139,9 @@ def refine_by_passes(data: FittingData, task: FitTask, fit: HeadFit) -> HeadFit:
     step, length = np.zeros(0), 1.0
     rests, rows, known = False, 0, []
     for _ in range(STEPS):
-        normal = data.reduce(_NormalEquations(here, *place), _added, Normal)
+        normal = data.reduce(_NormalEquations(here, *place), add_each, Normal)
         out = _solved(normal)
-        slope = data.reduce(_Gradient(here, *place, out), _added, Slope)
+        slope = data.reduce(_Gradient(here, *place, out), add_each, Slope)
         there = _Point(here, out, slope.flat, slope.energy / max(normal.energy, TINY))
         rows = normal.rows
         if best is not None and not there.misfit < best.misfit:  # it went too far
@@ -184,7 +182,7 @@ def _solved(normal: Normal) -> Array:
 
 def _step(problem: Projection, at: _Point, share: float, known: list[_Secant]) -> Array:
     """H^-1 slope: that of the sample, corrected by what is known of all."""
-    line = problem.linearise(problem.evaluate(at.parameters, Penalty()))
+    line = Linearisation(problem, problem.evaluate(at.parameters, Penalty()))
     units = line.units()
     left, weights = at.slope, []
     for secant in reversed(known):

@@ -21,7 +21,7 @@ from gradine.exact.wide_bars import identify_wide, unidentified
 from gradine.exact.workshop import RunPhase, Workshop
 from gradine.examples import ArrayExamples, FittingData, survey
 from gradine.progress import Tell
-from gradine.status import NotLearned, Status
+from gradine.status import NotLearned, Status, heads_in_words
 
 __all__ = ["ExactAnswer", "learn_exactly"]
 
@@ -180,7 +180,7 @@ def _mix(data: FittingData, spectrum: Spectrum, config: ExactConfig, seed: int) 
 def _objection(workshop: Workshop, heads: int, asked: bool) -> NotLearned | None:
     """Why a residual that is not rounding is not noise either; None if it may be."""
     config, few = workshop.config, workshop.counting_fit(heads)
-    words = "1 head" if heads == 1 else f"{heads} heads"
+    words = heads_in_words(heads)
     words += f" of rank {config.rank}" if config.rank is not None else ""
     if few.rank is not None and config.rank is None:
         needed = workshop.unknowns(heads, None) / (workshop.data.seq_len * workshop.data.out_dim)

@@ -29,6 +29,9 @@ class BlockError(ValueError):
     'data.npz: examples 0:512: Y has a NaN'
     """
 
+    name: str
+    block: BadBlock
+
     def __init__(self, name: str, block: BadBlock) -> None:
         super().__init__(name, block)  # both, so that it can be pickled
         self.name, self.block = name, block

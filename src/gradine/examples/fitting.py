@@ -26,9 +26,14 @@ def append_constant(X: Array) -> Array:
     return np.concatenate([X, np.ones((*X.shape[:-1], 1))], axis=-1)
 
 
-def add_each(a: list[Array], b: list[Array]) -> list[Array]:
-    """Sums of several kinds at once, merged."""
-    return [x + y for x, y in zip(a, b, strict=True)]
+def add_each(a: Partial, b: Partial) -> Partial:
+    """Sums of several kinds at once, merged: lists, or named tuples.
+
+    >>> add_each([1, 2.0], [3, 4.0])
+    [4, 6.0]
+    """
+    sums = (x + y for x, y in zip(a, b, strict=True))  # pyright: ignore[reportArgumentType]
+    return a._make(sums) if hasattr(a, "_make") else type(a)(sums)  # pyright: ignore
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,6 +54,10 @@ class GeneratedExamples(Examples):
     True
     """
 
+    kind: InputKind
+    seed: int
+    noise: float
+
     def __init__(
         self,
         labels: Labels,
@@ -73,7 +77,7 @@ class GeneratedExamples(Examples):
         n, seq_len = whole_number("n", n, 1), whole_number("seq_len", seq_len, 2)
         dim = self._known_dim(dim)
         most = max(1, GRANULE_NUMBERS // (seq_len * dim))
-        self.piece = min(GRANULE, 1 << (most.bit_length() - 1))
+        self.piece: int = min(GRANULE, 1 << (most.bit_length() - 1))
         self.seq_len, self.dim = seq_len, dim
         out_dim = getattr(self._label, "out_dim", None)
         if out_dim is None:

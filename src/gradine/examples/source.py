@@ -30,6 +30,10 @@ class Examples:
     seed, which is opened again where it arrives.
     """
 
+    n: int
+    seq_len: int
+    dim: int
+    out_dim: int
     #: An array of the library and device that should do the arithmetic; None: numpy.
     like: Any = None
     #: Examples that are best read together; a bad one among them makes all of them bad.
@@ -108,10 +112,12 @@ class ArrayExamples(StoredExamples):
     ArrayExamples('arrays', n=5, seq_len=3, dim=2, out_dim=1)
     """
 
+    arrays: tuple[Any, Any]  #: X and Y as numpy arrays of their own types
+
     def __init__(self, X: Any, Y: Any) -> None:
         held = _in_memory("X", X), _in_memory("Y", Y)
         super().__init__("arrays", *held)
-        self.arrays = held[0].array, held[1].array  #: X and Y as numpy arrays of their own types
+        self.arrays = held[0].array, held[1].array
         self.like = X if is_torch_array(X) else None
 
     def __getstate__(self) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gradine.features import complexity, targets
-    from gradine.features.estimators import FlatTokens, RandomFeatureAttention, RandomFeatureMLP
+    from gradine.features.estimators import RandomFeatureAttention, RandomFeatureMLP
+    from gradine.features.flat_tokens import FlatTokens
     from gradine.features.targets import Target, correlation, gamma_mixture, on_sphere, powers
 
 __all__ = [
@@ -28,6 +29,11 @@ __all__ = [
 
 # Loaded at first use, as in `gradine`. `complexity` is the module: its function has its name.
 _MODULES = ("complexity", "targets")
+_HOME = {
+    "FlatTokens": "flat_tokens",
+    "RandomFeatureAttention": "estimators",
+    "RandomFeatureMLP": "estimators",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -35,8 +41,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'gradine.features' has no attribute {name!r}")
     if name in _MODULES:
         return importlib.import_module(f"gradine.features.{name}")
-    regressors = ("FlatTokens", "RandomFeatureAttention", "RandomFeatureMLP")
-    home = "estimators" if name in regressors else "targets"
+    home = _HOME.get(name, "targets")
     value = getattr(importlib.import_module(f"gradine.features.{home}"), name)
     globals()[name] = value
     return value

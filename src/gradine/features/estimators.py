@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -10,20 +9,28 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
-from gradine import kernels
 from gradine.checks import whole_number
 from gradine.engine import Engine, check_engine
 from gradine.examples import Examples, open_examples
+from gradine.features.checked import (
+    check_choice,
+    check_flag,
+    check_number,
+    distinct,
+    generator_of,
+    is_cv,
+    sequences,
+    targets_of,
+)
 from gradine.features.design import Design, RidgeConfig
 from gradine.features.maps import SPREAD, Activation, AttentionMap, FeatureMap, Mean, NeuronMap
 from gradine.features.ridge import OVERFLOW, Ridge, best_alpha, fit_ridge, fit_within, within
 from gradine.features.summed import sum_features
 
-__all__ = ["FlatTokens", "RandomFeatureAttention", "RandomFeatureMLP"]
+__all__ = ["RandomFeatureAttention", "RandomFeatureMLP"]
 
 Array = NDArray[np.float64]
 
@@ -41,15 +48,23 @@ class _RandomFeatureRegressor(RegressorMixin, BaseEstimator, ABC):
     memory: float
     random_state: Any
     n_features_in_: int
+    n_tokens_: int
+    map_: FeatureMap
+    coef_: Array
+    intercept_: float | Array
+    alpha_: float | Array
+    solver_: str
+    n_iter_: int
+    cv_: dict[str, Array] | None
 
     def fit(self, X: Any, y: Any) -> Any:
         """Draw the features, and fit their coefficients to examples (n, N + 1, d)."""
-        X = _sequences(X, type(self).__name__)
-        y, flat = _targets(y, len(X))
+        X = sequences(X, type(self).__name__)
+        y, flat = targets_of(y, len(X))
         self._check()
         self.n_tokens_, self.n_features_in_ = X.shape[1:]
-        self.map_ = self._draw(X.shape[1:], _generator(self.random_state))
-        X, y, counts = _distinct(X, y)
+        self.map_ = self._draw(X.shape[1:], generator_of(self.random_state))
+        X, y, counts = distinct(X, y)
         with np.errstate(over="ignore", invalid="ignore"):  # it is refused by name
             design = Design(self.map_, X, self._config(), self.fit_intercept, counts)
             found, self.cv_ = self._solve(design, y)
@@ -81,13 +96,13 @@ class _RandomFeatureRegressor(RegressorMixin, BaseEstimator, ABC):
         self._check()
         self.n_tokens_, self.n_features_in_ = examples.seq_len, examples.dim
         shape = (self.n_tokens_, self.n_features_in_)
-        self.map_ = self._draw(shape, _generator(self.random_state))
+        self.map_ = self._draw(shape, generator_of(self.random_state))
         allowed, part = int(self.memory * 2**20), self._config().block_bytes
         centered, self.cv_ = bool(self.fit_intercept), None
         path = sum_features(self.map_, examples, allowed, part, centered, engine, on_block)
         if self.max_norm is not None:
             found = within(path, self.max_norm)
-        elif not _is_cv(self.alpha):
+        elif not is_cv(self.alpha):
             found = path.solution(max(float(self.alpha), path.least_alpha))
         else:
             alphas = path.size * RELATIVE_ALPHAS
@@ -101,7 +116,7 @@ class _RandomFeatureRegressor(RegressorMixin, BaseEstimator, ABC):
             self.alpha_ = float(np.ravel(self.alpha_)[0])
         self.solver_, self.n_iter_ = found.method, found.iterations
         if flat:
-            self.coef_, self.intercept_ = self.coef_[:, 0], float(self.intercept_[0])
+            self.coef_, self.intercept_ = self.coef_[:, 0], float(found.intercept[0])
             if self.cv_ is not None:
                 self.cv_["errors"] = self.cv_["errors"][:, 0]
         return self
@@ -109,7 +124,7 @@ class _RandomFeatureRegressor(RegressorMixin, BaseEstimator, ABC):
     def predict(self, X: Any) -> Array:
         """Predictions (n,), or (n, t) for vector targets."""
         check_is_fitted(self)
-        X = _sequences(X, type(self).__name__)
+        X = sequences(X, type(self).__name__)
         if X.shape[1:] != (self.n_tokens_, self.n_features_in_):
             raise ValueError(
                 f"X has {X.shape[1]} tokens of {X.shape[2]} coordinates; {type(self).__name__} was "
@@ -131,17 +146,17 @@ class _RandomFeatureRegressor(RegressorMixin, BaseEstimator, ABC):
         """The features, for sequences of this many tokens and coordinates."""
 
     def _check(self) -> None:
-        if not _is_cv(self.alpha):
-            _number("alpha", self.alpha, 0.0, "'cv' or ")
-        _truth("fit_intercept", self.fit_intercept)
+        if not is_cv(self.alpha):
+            check_number("alpha", self.alpha, 0.0, "'cv' or ")
+        check_flag("fit_intercept", self.fit_intercept)
         if self.max_norm is not None:
-            _number("max_norm", self.max_norm, 0.0)
-        _number("memory", self.memory, 0.0)
+            check_number("max_norm", self.max_norm, 0.0)
+        check_number("memory", self.memory, 0.0)
 
     def _solve(self, design: Design, y: Array) -> tuple[Ridge, dict[str, Array] | None]:
         if self.max_norm is not None:
             return fit_within(design, y, self.max_norm), None
-        if not _is_cv(self.alpha):
+        if not is_cv(self.alpha):
             return fit_ridge(design, y, max(float(self.alpha), np.finfo(float).tiny)), None
         rows = np.arange(min(ROWS_FOR_SIZE, design.n))
         squares = sum(float(np.sum(block**2)) for _, block in design.blocks(np.float64, rows))
@@ -223,9 +238,9 @@ class RandomFeatureAttention(_RandomFeatureRegressor):
     def _check(self) -> None:
         super()._check()
         whole_number("n_heads", self.n_heads, 1)
-        _number("scale", self.scale, 0.0)
-        _one_of("mean", self.mean, ("zero", "identity"))
-        _one_of("activation", self.activation, ("relu", "softmax"))
+        check_number("scale", self.scale, 0.0)
+        check_choice("mean", self.mean, ("zero", "identity"))
+        check_choice("activation", self.activation, ("relu", "softmax"))
 
 
 class RandomFeatureMLP(_RandomFeatureRegressor):
@@ -262,133 +277,4 @@ class RandomFeatureMLP(_RandomFeatureRegressor):
     def _check(self) -> None:
         super()._check()
         whole_number("n_neurons", self.n_neurons, 1)
-        _number("scale", self.scale, 0.0)
-
-
-class FlatTokens(RegressorMixin, BaseEstimator):
-    """A regressor of sequences for flat rows: each row is tokens of ``token_dim`` numbers.
-
-    With it, pipelines, grid search and cross validation take random-feature attention as any other
-    regressor of tables. The first token is the query; a row that is one token is its own key. Heads
-    do not see the order of keys, and columns of a table are not interchangeable: ``positions``
-    appends to each token which one it is, as a unit vector.
-
-    >>> import numpy as np
-    >>> from gradine import FlatTokens, RandomFeatureAttention
-    >>> rows = np.random.default_rng(0).standard_normal((100, 12))
-    >>> model = FlatTokens(RandomFeatureAttention(n_heads=20, random_state=0), token_dim=4)
-    >>> model.fit(rows, rows[:, 4]).predict(rows).shape
-    (100,)
-    """
-
-    def __init__(self, estimator: Any = None, token_dim: int = 1, positions: bool = True) -> None:
-        self.estimator = estimator
-        self.token_dim = token_dim
-        self.positions = positions
-
-    def fit(self, X: Any, y: Any) -> FlatTokens:
-        """Fit the estimator to rows (n, L), L a multiple of ``token_dim``."""
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
-        whole_number("token_dim", self.token_dim, 1)
-        _truth("positions", self.positions)
-        if X.shape[1] % self.token_dim:
-            raise ValueError(
-                f"X has rows of {X.shape[1]} numbers; expected a multiple of "
-                f"token_dim = {self.token_dim}"
-            )
-        # A table has one answer: with no estimator given, the heads are always the same.
-        default = RandomFeatureAttention(random_state=0)
-        estimator = default if self.estimator is None else self.estimator
-        copy: Any = clone(estimator)
-        self.estimator_ = copy.fit(self._tokens(X), y)
-        return self
-
-    def predict(self, X: Any) -> Array:
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        return self.estimator_.predict(self._tokens(X))
-
-    def _tokens(self, X: Array) -> Array:
-        tokens = X.reshape(len(X), -1, self.token_dim)
-        if self.positions:
-            n, count, _ = tokens.shape
-            where = np.broadcast_to(np.eye(count), (n, count, count))
-            tokens = np.concatenate([tokens, where], axis=2)
-        return tokens if tokens.shape[1] > 1 else np.repeat(tokens, 2, axis=1)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    """What scikit-learn takes for a random state, or a generator of numpy's."""
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-
-
-def _sequences(X: Any, name: str) -> Array:
-    """(n, N + 1, d) numbers, checked."""
-    if hasattr(X, "detach"):
-        X = kernels.to_numpy(X.double())
-    X = check_array(
-        X, dtype="float64", allow_nd=True, ensure_2d=False, estimator=name, input_name="X"
-    )
-    if X.ndim != 3:
-        raise ValueError(
-            f"X has shape {X.shape}; expected (n, tokens, coordinates) with the query first. "
-            "Flat rows go through FlatTokens"
-        )
-    if 0 in X.shape:
-        raise ValueError(f"X has shape {X.shape}; expected at least one number in each axis")
-    return X
-
-
-def _targets(y: Any, n: int) -> tuple[Array, bool]:
-    """(n, t) targets, and whether they came as (n,)."""
-    if y is None:
-        raise ValueError(f"y is None; expected ({n},) or ({n}, t) targets, a row for each of X")
-    if hasattr(y, "detach"):
-        y = kernels.to_numpy(y.double())
-    y = check_array(y, dtype="float64", ensure_2d=False, input_name="y")
-    if y.ndim not in (1, 2) or len(y) != n:
-        raise ValueError(f"y has shape {y.shape}; expected ({n},) or ({n}, t), a row for each of X")
-    return y.reshape(n, -1), y.ndim == 1
-
-
-def _distinct(X: Array, y: Array) -> tuple[Array, Array, Array | None]:
-    """Equal examples, as of a bootstrap, as one with the mean of their targets; and their counts.
-
-    The fit is the same. Cross validation is not: it must leave out all that are equal at once.
-    """
-    places: dict[bytes, int] = {}
-    groups = np.array([places.setdefault(row.tobytes(), len(places)) for row in X])
-    if len(places) == len(X):
-        return X, y, None
-    _, first, counts = np.unique(groups, return_index=True, return_counts=True)
-    sums = np.zeros((len(counts), y.shape[1]))
-    np.add.at(sums, groups, y)
-    return X[first], sums / counts[:, None], counts.astype(np.float64)
-
-
-def _number(name: str, value: Any, least: float, other: str = "") -> None:
-    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not real or not least <= float(value) < np.inf:
-        expected = f"{other}a finite number of at least {least:g}"
-        raise ValueError(f"{name} is {value!r}; expected {expected}")
-
-
-def _truth(name: str, value: Any) -> None:
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} is {value!r}; expected True or False")
-
-
-def _is_cv(alpha: Any) -> bool:
-    return isinstance(alpha, str) and alpha == "cv"
-
-
-def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} is {value!r}; expected {' or '.join(map(repr, choices))}")
+        check_number("scale", self.scale, 0.0)

@@ -6,11 +6,8 @@ there is an intercept, and
 
     (K + alpha I) c = y
 
-is solved for every target at once and for alphas a decade apart, by conjugate gradients that a
-Cholesky factor for one alpha in three preconditions. The alpha of a target is the best one on
-examples kept for that, and its error is measured on others. Inner products and factors are in
-single precision, which is enough for errors of a thousandth of a target's variance; solutions are
-not, as c is large where alpha is small.
+is solved for every target at once and for alphas a decade apart (`gradine.features.alphas`). Inner
+products are in single precision, which is enough for errors of a thousandth of a target's variance.
 
 The bridge is a target of another kind: one output coordinate of a planted softmax layer, for the
 first token of a sequence. Beside random features it is learned by `gradine.learn`, from as many
@@ -28,8 +25,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.features.alphas import BLOCK_BYTES, best_alphas
 from gradine.features.design import inner_products
-from gradine.features.iteration import conjugate_gradients
 from gradine.features.kernel import kernel
 from gradine.features.maps import SPREAD, AttentionMap, FeatureMap, Mean, NeuronMap
 from gradine.features.targets import Target, correlation, gamma_mixture, on_sphere, powers
@@ -55,8 +52,6 @@ __all__ = [
 Array = NDArray[np.floating]
 Part = Literal["targets", "bridge"]
 
-BLOCK_BYTES = 2**28
-SOLVED = 1e-4  # relative residual of a solution
 LIMIT_OPERATIONS = 500  # for a number of the kernel of infinitely many heads, roughly
 
 
@@ -155,11 +150,11 @@ class Unit:
     curves: dict[str, Curve]
     seconds: float
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Unit:
+    def from_dict(cls, value: dict[str, Any]) -> Unit:
         curves = {name: Curve(**curve) for name, curve in value["curves"].items()}
         return cls(value["part"], value["model"], value["seed"], curves, value["seconds"])
 
@@ -237,7 +232,9 @@ def _curves(
         )
     curves = {name: Curve([], []) for name in outputs}
     for n in setting.sizes:
-        errors, alphas = _best_errors(K[:n, :n], beside[:, :n], Y, setting)
+        alphas, errors = best_alphas(
+            K[:n, :n], beside[:, :n], Y[:n], Y[most:], setting.alphas, setting.choosing
+        )
         for curve, error, alpha in zip(curves.values(), errors, alphas, strict=True):
             curve.errors.append(float(error))
             curve.alphas.append(float(alpha))
@@ -291,65 +288,3 @@ def _limit_products(
         products[part] = kernel(X[part], X[:most], mean, setting.scale)
         work.done(work.products * min(step, len(X) - start) / len(X))
     return products[:most], products[most:]
-
-
-def _best_errors(K: Array, beside: Array, Y: Array, setting: Setting) -> tuple[Array, Array]:
-    """For each target: the test error at the alpha that is best on the examples for choosing."""
-    n, choosing, alphas = len(K), setting.choosing, setting.alphas
-    offset, held = Y[:n].mean(axis=0), Y[max(setting.sizes) :]
-    right = Y[:n] - offset
-    means = K.mean(axis=0, dtype=np.float64)
-    unit = float(np.trace(K, dtype=np.float64)) / n - means.mean()  # of the centered matrix
-    chosen = np.full(Y.shape[1], np.inf)
-    errors, best = np.ones(Y.shape[1]), np.full(Y.shape[1], alphas[-1])
-    for start in range(0, len(alphas), 3):
-        group = alphas[start : start + 3]
-        precondition = _cholesky(K, means, unit * group[len(group) // 2])
-        for alpha in group:
-            c = conjugate_gradients(
-                lambda v, alpha=alpha: _centered(_times(K, _centered(v))) + alpha * unit * v,
-                right,
-                precondition,
-                SOLVED,
-                dtype=np.float64,
-            )[0]
-            c = _centered(c)
-            squares = (held - offset - _times(beside, c) + means @ c) ** 2
-            if not np.isfinite(squares).all():
-                raise ValueError(f"alpha = {alpha:g}: the solution for {n} examples is not finite")
-            seen, fresh = squares[:choosing].mean(axis=0), squares[choosing:].mean(axis=0)
-            better = seen < chosen
-            chosen[better], best[better] = seen[better], alpha
-            errors[better] = (fresh / held[choosing:].var(axis=0))[better]
-    return errors, best
-
-
-def _centered(v: Array) -> Array:
-    return v - v.mean(axis=0)
-
-
-def _times(K: Array, v: Array) -> Array:
-    """K v in double precision, of which K, gigabytes of single precision, is never a copy."""
-    out = np.empty((len(K), v.shape[1]))
-    step = max(1, BLOCK_BYTES // (8 * K.shape[1]))
-    for start in range(0, len(K), step):
-        part = slice(start, start + step)
-        out[part] = K[part].astype(np.float64) @ v
-    return out
-
-
-def _cholesky(K: Array, means: Array, alpha: float) -> Callable[[Array], Array]:
-    """v to (K + alpha I)^-1 v with K centered, or with a larger alpha where rounding asks for
-    it."""
-    from scipy.linalg import cho_factor, cho_solve
-
-    while True:
-        matrix = K - means.astype(np.float32)
-        matrix += (means.mean() - means).astype(np.float32)[:, None]
-        matrix.flat[:: len(K) + 1] += np.float32(alpha)
-        try:
-            # The transpose is in the order of LAPACK: nothing is copied.
-            factor = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
-            return lambda v: cho_solve(factor, v.astype(np.float32), check_finite=False)
-        except np.linalg.LinAlgError:
-            alpha *= math.sqrt(10.0)

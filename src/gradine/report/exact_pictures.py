@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gradine.exact.results import Curve, HeadFit
 from gradine.report.draw import FOUND, GROUND, OTHER, THIRD, number, panel, scientific
-from gradine.report.parts import heads_in_words
+from gradine.status import heads_in_words
 
 __all__ = ["SMALLEST", "curve", "fits", "jacobian", "moments"]
 

@@ -188,7 +188,7 @@ def _meaning(story: Story, beside: bool) -> str:
 
 def _bars(known: Identified) -> str:
     rows = [
-        [f"Head {head + 1}", number(float(theta)), number(float(w))]
+        [f"Head {head}", number(float(theta)), number(float(w))]
         for head, (theta, w) in enumerate(zip(known.theta_bars, known.w_bars, strict=True))
     ]
     return table(["error bar of", "Theta", "W"], rows)
@@ -201,5 +201,5 @@ def _bars_with_errors(story: Story, known: Identified) -> str:
             continue
         theta, w = known.theta_bars[pair.learned], known.w_bars[pair.learned]
         cells = [float(theta), pair.theta_error, float(w), pair.w_error]
-        rows.append([f"Head {pair.learned + 1}", *map(number, cells)])
+        rows.append([f"Head {pair.learned}", *map(number, cells)])
     return table(["head", "Theta: bar", "true error", "W: bar", "true error"], rows)

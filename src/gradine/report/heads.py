@@ -94,8 +94,8 @@ def _function_error(story: Story) -> str:
 
 def _name(pair: HeadPair) -> str:
     if pair.learned is None:
-        return f"True head {(pair.true or 0) + 1}: not found"
-    return f"Head {pair.learned + 1}"
+        return f"True head {pair.true}: not found"
+    return f"Head {pair.learned}"
 
 
 def _head(story: Story, pair: HeadPair) -> str:

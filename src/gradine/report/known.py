@@ -55,7 +55,7 @@ def known(story: Story) -> str:
         text = "Other heads compute the same function: these are one choice. " + text
     rows = [
         [
-            f"Head {i + 1}",
+            f"Head {i}",
             number(float(np.linalg.norm(layer.theta[i]))),
             str(_rank(layer.theta[i], theta_bar)),
             number(float(np.linalg.norm(layer.w[i]))),

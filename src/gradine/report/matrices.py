@@ -25,9 +25,12 @@ MOST_LETTERS = 11
 COLOURS = "RdBu_r"  # blue below zero, white at zero, red above
 
 
-def tile(matrix: Array, largest: float, label: str) -> str:
-    """A matrix as an image of one pixel an entry, colours symmetric about zero."""
-    shown = _condensed(matrix)
+def tile(matrix: Array, largest: float, label: str, most: int = MOST_SIDE) -> str:
+    """A matrix as an image of one pixel an entry, colours symmetric about zero.
+
+    One with more than ``most`` entries along a side is condensed.
+    """
+    shown = _condensed(matrix, most)
     levels = np.clip(np.round(127.5 + 127.5 * shown / (largest or 1.0)), 0, 255)
     sharp = "sharp" if max(shown.shape) <= 64 else "smooth"
     size = f'width="{shown.shape[1]}" height="{shown.shape[0]}"'
@@ -35,9 +38,9 @@ def tile(matrix: Array, largest: float, label: str) -> str:
     return f'<img class="{sharp}" src="{source}" {size} alt="{escape(label)}">'
 
 
-def _condensed(matrix: Array) -> Array:
+def _condensed(matrix: Array, most: int) -> Array:
     """Large matrices by the strongest entry of each block."""
-    step = -(-max(matrix.shape) // MOST_SIDE)
+    step = -(-max(matrix.shape) // most)
     if step == 1:
         return matrix
     rows, columns = (-(-size // step) * step for size in matrix.shape)

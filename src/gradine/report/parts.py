@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-__all__ = ["facts", "heads_in_words", "panels", "section", "table"]
+__all__ = ["facts", "panels", "section", "table"]
 
 NOT_REACHED = "Nothing to show: this run has no result of this phase."
 
@@ -45,10 +45,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         f'<div class="wide"><table>\n<thead><tr>{top}</tr></thead>\n'
         f"<tbody>\n{chr(10).join(lines)}\n</tbody></table></div>"
     )
-
-
-def heads_in_words(heads: int) -> str:
-    return "1 head" if heads == 1 else f"{heads} heads"
 
 
 def facts(items: Mapping[str, str]) -> str:

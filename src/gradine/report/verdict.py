@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from html import escape
 
+from gradine.fit import Fit
 from gradine.report.draw import number
 from gradine.report.parts import facts
 from gradine.report.story import Story
 from gradine.status import Status
 
-__all__ = ["verdict", "word_of"]
+__all__ = ["said", "sign_of", "verdict", "word_of"]
 
 #: The stations of each learner: what a run calls them, and what a reader is told.
 EXACT = {
@@ -37,9 +38,22 @@ NOISY = (Status.LEARNED_UP_TO_NOISE, Status.TOO_NOISY)
 
 def verdict(story: Story) -> str:
     """Learned or not, in words, sign and colour."""
+    kind, sign = sign_of(story.fit)
+    return (
+        f'<section id="verdict" class="{kind}" aria-labelledby="verdict-title">\n'
+        f'<h2 id="verdict-title"><span aria-hidden="true">{sign}</span> {word_of(story)}</h2>\n'
+        f"{said(story)}\n</section>"
+    )
+
+
+def sign_of(fit: Fit) -> tuple[str, str]:
+    """The kind of verdict, which has a colour, and its sign."""
+    return ("good", "✓") if fit.learned else ("bad", "✗")
+
+
+def said(story: Story) -> str:
+    """What is below the verdict: why, what was proven, figures, and the way to it."""
     fit = story.fit
-    word = word_of(story)
-    kind, sign = ("good", "✓") if fit.learned else ("bad", "✗")
     reason = fit.reason[:1].upper() + fit.reason[1:]
     lines = [f"<p>{escape(reason)}.</p>"]
     if fit.certificate is not None:
@@ -72,14 +86,7 @@ def verdict(story: Story) -> str:
         shown["error bar of Theta, of W (worst head)"] = (
             f"{number(float(known.theta_bars.max()))}, {number(float(known.w_bars.max()))}"
         )
-    return (
-        f'<section id="verdict" class="{kind}" aria-labelledby="verdict-title">\n'
-        f'<h2 id="verdict-title"><span aria-hidden="true">{sign}</span> {word}</h2>\n'
-        + "\n".join(lines)
-        + facts(shown)
-        + _ways(story)
-        + "\n</section>"
-    )
+    return "\n".join(lines) + facts(shown) + _ways(story)
 
 
 def word_of(story: Story) -> str:

@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from gradine import kernels
 from gradine.kernels import AnyArray
 from gradine.progress import Tell
-from gradine.solvers.projection import Evaluation, Linearisation, Parameters, Penalty, Projection
+from gradine.solvers.linearisation import Linearisation
+from gradine.solvers.parameters import Parameters
+from gradine.solvers.projection import Evaluation, Penalty, Projection
 
 __all__ = ["Path", "Rules", "Solution", "conjugate_gradients", "descend"]
 
@@ -108,7 +110,7 @@ def descend(
     for _ in range(rules.steps):
         if here.misfit <= rules.floor or idle >= rules.patience:
             break
-        line = problem.linearise(here)
+        line = Linearisation(problem, here)
         target = line.flat(line.gradient())
         accuracy = max(3.0 * math.sqrt(here.loss), rules.least_inexact)
         # No digits beyond the floor, either.

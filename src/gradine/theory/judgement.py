@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from gradine.displayed import Displayed
+
 __all__ = ["LEARNERS", "Check", "Condition", "Learner", "Rule"]
 
 Learner = Literal["sculpt", "exact"]
@@ -73,7 +75,7 @@ class Condition:
             text += f"; {bound} {self.threshold:.3g} is needed"
         return f"{text}: {self.rule.purpose} ({self.rule.phase}) [{self.rule.reference}]"
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         rule = self.rule
         return {
             "name": self.name,
@@ -92,12 +94,15 @@ class Condition:
         }
 
 
-@dataclass(frozen=True)
-class Check:
+@dataclass(frozen=True, repr=False)
+class Check(Displayed):
     """All conditions; the theorem's learner needs every one, the exact learner a few."""
 
     conditions: tuple[Condition, ...]
     subject: str  #: what was checked
+
+    def __repr__(self) -> str:
+        return f"Check({self.sentence()})"
 
     def __getitem__(self, name: str) -> Condition:
         for condition in self.conditions:
@@ -126,7 +131,7 @@ class Check:
             said.append(f"{learner}: {f'do not count on it ({names})' if names else 'all hold'}")
         return f"conditions of {self.subject}; {'; '.join(said)}"
 
-    def as_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "subject": self.subject,
             "holds": self.holds,
@@ -134,5 +139,5 @@ class Check:
             "failing": [condition.name for condition in self.failing()],
             "exact_failing": [condition.name for condition in self.failing("exact")],
             "sentence": self.sentence(),
-            "conditions": [condition.as_json() for condition in self.conditions],
+            "conditions": [condition.to_dict() for condition in self.conditions],
         }

@@ -8,7 +8,10 @@ from typing import Any
 
 from gradine.admission import least_examples
 from gradine.checks import whole_number
+from gradine.displayed import Displayed
 from gradine.fit import LearnConfig
+from gradine.progress import duration
+from gradine.status import heads_in_words
 from gradine.theory.conditions import check_sizes
 from gradine.theory.cost import Cost, Machine, exact_cost, measure_machine, sculpt_cost
 from gradine.theory.judgement import Check, Learner
@@ -44,8 +47,8 @@ class Budget:
         return {"examples": self.examples, "verify": self.verify, **asdict(self)}
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Displayed):
     """What learning a random layer of this size takes."""
 
     heads: int
@@ -69,6 +72,9 @@ class Plan:
     advice: str  #: why
     machine: Machine
 
+    def __repr__(self) -> str:
+        return f"Plan({self.sentence()})"
+
     @property
     def examples(self) -> int:
         """What to give to `learn`, with the learner that is advised."""
@@ -82,7 +88,7 @@ class Plan:
     def sentence(self) -> str:
         """The plan in one line."""
         budget = self.chosen
-        heads = "1 head" if self.heads == 1 else f"{self.heads} heads"
+        heads = heads_in_words(self.heads)
         doubtful = self.exact_failing if self.learner == "exact" else self.failing
         sure = "are planned for" if doubtful else "give"
         chance = "" if doubtful else f" with probability {self.confidence:g}"
@@ -209,8 +215,4 @@ def _names(checked: Check, learner: Learner) -> str:
 
 
 def _time(seconds: float) -> str:
-    if seconds < 1.0:
-        return "a second"
-    if seconds < 120.0:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+    return "a second" if seconds < 1.0 else duration(seconds)

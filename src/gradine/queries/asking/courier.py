@@ -41,6 +41,11 @@ class Usage:
 class Courier:
     """Takes questions that may be sent to the source, and brings the answers."""
 
+    usage: Usage
+    budget: int | None
+    name: str
+    out_dim: int | None
+
     def __init__(
         self,
         source: Answerer,

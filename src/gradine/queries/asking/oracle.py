@@ -40,9 +40,11 @@ class Oracle:
 
     __slots__ = ("_courier", "_limit", "_source", "dim", "readout")
 
+    dim: int  #: d, the coordinates of a token
+    readout: Readout  #: which part of an answer is visible
+
     def __init__(self, source: Answerer, dim: int, readout: Readout, courier: Courier) -> None:
-        self.dim = dim  #: d, the coordinates of a token
-        self.readout = readout  #: which part of an answer is visible
+        self.dim, self.readout = dim, readout
         self._source = source
         self._limit = source.limit
         self._courier = courier

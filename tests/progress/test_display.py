@@ -1,4 +1,4 @@
-"""Help that tells the story, the version, and the display of phases."""
+"""The display of phases: words, bars on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -8,38 +8,9 @@ import sys
 
 import pytest
 
-import gradine
-from gradine.cli import show
-from gradine.cli.console import one_line
-from gradine.cli.show import PhaseDisplay, phase_line
-
-STORY = ["plant", "extract", "sample", "learn", "compare", "demo"]
-
-
-def test_help_tells_the_story_in_order(cli):
-    answer = cli("--help")
-    assert answer.code == 0 and answer.err == ""
-    table = answer.out[answer.out.index("Commands") :]
-    places = [table.index(f" {name} ") for name in STORY]
-    assert places == sorted(places)
-
-
-@pytest.mark.parametrize("command", STORY)
-def test_every_command_has_an_example(cli, command):
-    answer = cli(command, "--help")
-    assert answer.code == 0
-    assert f"Example: gradine {command}" in " ".join(answer.out.split())
-
-
-def test_help_says_what_happens_to_the_rank_without_the_option(cli):
-    told = " ".join(cli("learn", "--help").out.replace("│", " ").split())
-    assert "low ranks are tried where examples are too few" in told
-
-
-def test_version(cli, real_cli):
-    for run in (cli, real_cli):
-        answer = run("--version")
-        assert (answer.code, answer.out, answer.err) == (0, f"gradine {gradine.__version__}\n", "")
+from gradine.progress import display as shown_by
+from gradine.progress.display import PhaseDisplay
+from gradine.progress.words import phase_line
 
 
 def test_telling_figures_of_each_phase():
@@ -112,15 +83,8 @@ def test_a_terminal_gets_a_bar(monkeypatch):
     assert "energy 0.9" in shown and "residual 3.2e-05" in shown
 
 
-def test_messages_become_one_line():
-    assert one_line(ValueError("first\n  second")) == "first second"
-    assert one_line(MemoryError()) == "not enough memory"
-    assert one_line(IsADirectoryError(21, "Is a directory", "data")) == "data: Is a directory"
-    assert one_line(KeyError()) == "KeyError"
-
-
 def test_a_long_pass_tells_how_far_it_is(monkeypatch, capsys):
-    monkeypatch.setattr(show, "PAUSE", 0.0)
+    monkeypatch.setattr(shown_by, "PAUSE", 0.0)
     with PhaseDisplay() as display:
         display.phase_started("sculpt", 1000)
         display.hits_kept(7)

@@ -1,0 +1,43 @@
+"""Help that tells the story, the version, and messages of one line."""
+
+from __future__ import annotations
+
+import pytest
+
+import gradine
+from gradine.cli.console import one_line
+
+STORY = ["plant", "extract", "sample", "learn", "compare", "demo"]
+
+
+def test_help_tells_the_story_in_order(cli):
+    answer = cli("--help")
+    assert answer.code == 0 and answer.err == ""
+    table = answer.out[answer.out.index("Commands") :]
+    places = [table.index(f" {name} ") for name in STORY]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("command", STORY)
+def test_every_command_has_an_example(cli, command):
+    answer = cli(command, "--help")
+    assert answer.code == 0
+    assert f"Example: gradine {command}" in " ".join(answer.out.split())
+
+
+def test_help_says_what_happens_to_the_rank_without_the_option(cli):
+    told = " ".join(cli("learn", "--help").out.replace("│", " ").split())
+    assert "low ranks are tried where examples are too few" in told
+
+
+def test_version(cli, real_cli):
+    for run in (cli, real_cli):
+        answer = run("--version")
+        assert (answer.code, answer.out, answer.err) == (0, f"gradine {gradine.__version__}\n", "")
+
+
+def test_messages_become_one_line():
+    assert one_line(ValueError("first\n  second")) == "first second"
+    assert one_line(MemoryError()) == "not enough memory"
+    assert one_line(IsADirectoryError(21, "Is a directory", "data")) == "data: Is a directory"
+    assert one_line(KeyError()) == "KeyError"
