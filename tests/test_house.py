@@ -56,11 +56,12 @@ ORDER = [
     "runs",
     "score",
     "atlas",
+    "health",
     "report",
     "cli",
     "__main__",
 ]
-MAY_SEE_THE_TRUTH = {"score", "atlas", "report", "cli"}
+MAY_SEE_THE_TRUTH = {"score", "atlas", "health", "report", "cli"}
 MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
 
 
