@@ -89,7 +89,7 @@ class Health:
 
     def to_dict(self) -> dict[str, Any]:
         """As `gradine doctor --json` prints it."""
-        told = asdict(self) | {"extras_missing": self.extras}
+        told: dict[str, Any] = asdict(self) | {"extras_missing": self.extras}
         if self.trial is not None:
             told["trial"]["examples_per_second"] = self.trial.rate
         return told
