@@ -23,6 +23,7 @@ from gradine.score import compare
 __all__ = ["Dependency", "Health", "Trial", "examine", "self_test"]
 
 PACKAGE = "gradine"
+DEVELOPMENT = {"test", "bench", "docs"}  # extras that no user needs
 # Four heads in 16 coordinates with examples for about four seconds of one core of 2026.
 EXAMPLES, HEADS, DIM, SEQ_LEN, SCALE = 40_000, 4, 16, 4, 3.0
 
@@ -166,8 +167,8 @@ def _dependencies() -> list[Dependency]:
         return []
     found = []
     for requirement in map(Requirement, metadata.requires(PACKAGE) or []):
-        extras = [None, *(about.get_all("Provides-Extra") or [])]
-        for extra in extras:
+        extras = set(about.get_all("Provides-Extra") or []) - DEVELOPMENT
+        for extra in [None, *sorted(extras)]:
             marker = requirement.marker
             if marker is None or marker.evaluate({"extra": extra or ""}):
                 found.append(_dependency(requirement, extra))
