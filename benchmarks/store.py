@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from packaging.version import Version
+
 import gradine
 from gradine.engine import open_engine, run_all
 from gradine.lines import JsonLines
@@ -34,7 +36,8 @@ def build_of(measured_by: Iterable[str]) -> str:
     digest = hashlib.sha256()
     for path in [*learner, *(HERE / name for name in measured_by)]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return f"{gradine.__version__}+{digest.hexdigest()[:12]}"
+    # Only the release: a development version counts commits, also those that change no source.
+    return f"{Version(gradine.__version__).base_version}+{digest.hexdigest()[:12]}"
 
 
 class Store:

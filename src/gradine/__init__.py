@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gradine.theory.from_data import check_examples
     from gradine.theory.plan import Plan, plan
 
-__version__ = "0.1.0"
+    __version__: str
 
 __all__ = [
     "AnswerLog",
@@ -124,15 +124,28 @@ _MODULES = ("atlas", "hard")
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"gradine.{name}")
-    if name not in _HOME:
+    if name == "__version__":
+        value = _installed_version()
+    elif name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    else:
         raise AttributeError(f"module 'gradine' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
     globals()[name] = value
     return value
 
 
+def _installed_version() -> str:
+    """What the installed package says; the build takes it from the tags of the repository."""
+    from importlib import metadata  # here: it takes longer than everything above
+
+    try:
+        return metadata.version("gradine")
+    except metadata.PackageNotFoundError:  # a folder on the path, and nothing else
+        return "0+unknown"
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})
 
 
 class _Package(ModuleType):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import shutil
@@ -11,12 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 __all__ = [
     "OutputError",
     "atomic_folder",
     "atomic_write",
+    "finite",
     "write_bytes",
     "write_json",
     "write_text",
@@ -124,9 +124,21 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
     write_text(path, text + "\n")
 
 
+def finite(value: Any) -> Any:
+    """The same with None for every NaN and infinity, which JSON cannot hold.
+
+    >>> finite({"gap": float("inf"), "losses": [1.0, float("nan")]})
+    {'gap': None, 'losses': [1.0, None]}
+    """
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
+    # Asked by its method: the command line writes files before it needs numpy.
+    if hasattr(value, "tolist"):
         return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")

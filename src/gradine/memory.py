@@ -12,7 +12,15 @@ import re
 
 from gradine.checks import whole_number
 
-__all__ = ["chunk_bytes", "examples_in_block", "in_words", "kept_bytes", "parse_size"]
+__all__ = [
+    "allowed_bytes",
+    "chunk_bytes",
+    "examples_in_block",
+    "in_words",
+    "installed_memory",
+    "kept_bytes",
+    "parse_size",
+]
 
 BLOCK_BYTES = 64 * 2**20  # of a block and the temporaries of its kernel, where nothing is said
 BLOCK_SHARE = 32  # of the memory allowed, such a block takes one part in so many
@@ -69,6 +77,15 @@ def examples_in_block(n: int, numbers: int, memory: int | None = None) -> int:
     return n if n <= allowed else 1 << (allowed.bit_length() - 1)
 
 
+def allowed_bytes(memory: int | None = None) -> int:
+    """The memory that blocks go by; None: what nothing else was said for.
+
+    >>> in_words(allowed_bytes())
+    '2.15 GB'
+    """
+    return BLOCK_SHARE * _block_bytes(memory)
+
+
 def chunk_bytes(memory: int | None = None) -> int:
     """What a source may hold that cannot be read in smaller parts; None: 256 MiB."""
     return _block_bytes(memory) * BLOCK_SHARE // CHUNK_SHARE
@@ -76,14 +93,14 @@ def chunk_bytes(memory: int | None = None) -> int:
 
 def kept_bytes(memory: int | None, share: float) -> int:
     """What a learner may keep; None: that share of the memory that the machine has."""
-    return int(share * (_installed_memory() if memory is None else memory))
+    return int(share * (installed_memory() if memory is None else memory))
 
 
 def _block_bytes(memory: int | None) -> int:
     return BLOCK_BYTES if memory is None else memory // BLOCK_SHARE
 
 
-def _installed_memory() -> int:
+def installed_memory() -> int:
     """Bytes of memory in this machine; two GiB where the system does not tell."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import platform
 import tempfile
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gradine.engine import BOOKMARK_PATTERN, BOOKMARKS
-from gradine.files import OutputError, write_json
+from gradine.files import OutputError, finite, write_json
 from gradine.learn import Fit
 from gradine.lock import only_run
 from gradine.phases import RECORD_PATTERN, RECORDS
@@ -29,7 +28,6 @@ __all__ = [
     "ClearsEarlierRun",
     "check_free",
     "clear_run",
-    "finite",
     "output_folder",
     "read_result",
     "write_run",
@@ -77,19 +75,6 @@ def read_result(folder: PathLike) -> dict[str, Any]:
     if version != FORMAT_VERSION:
         raise ValueError(f"{path}: format version {version!r}; expected {FORMAT_VERSION}")
     return result
-
-
-def finite(value: Any) -> Any:
-    """The same with None for every NaN and infinity, which JSON cannot hold.
-
-    >>> finite({"gap": float("inf"), "losses": [1.0, float("nan")]})
-    {'gap': None, 'losses': [1.0, None]}
-    """
-    if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def check_free(folder: PathLike, resume: bool, overwrite: bool) -> None:

@@ -144,9 +144,25 @@ def test_a_layer_that_no_run_wrote_is_not_replaced(cli, told, tmp_path):
     assert (tmp_path / "layer.safetensors").read_bytes() == told.truth.read_bytes()
 
 
-@pytest.mark.parametrize("arguments", [(), ("carve",), ("learn",), ("plant", "--heads", 1)])
-def test_usage(cli, arguments):
-    refused(cli(*arguments), "gradine --help")
+@pytest.mark.parametrize(
+    ("arguments", "next_step"),
+    [
+        ((), "Missing command; see gradine --help"),
+        (("carve",), "see gradine --help"),
+        (("lern",), "Did you mean 'learn'?; see gradine --help"),
+        (("learn",), "see gradine learn --help"),
+        (("plant", "--heads", 1), "see gradine plant --help"),
+        (("hard", "parity"), "see gradine hard parity --help"),
+        (("sample", "none.safetensors", "--examples", 9, "--seq-len", 3, "--out", "x"), "plant"),
+        (("check", "none.npz"), "gradine sample writes examples"),
+        (("check", "none"), "check the path"),
+        (("compare", "pyproject.toml", "pyproject.toml"), "; "),
+    ],
+)
+def test_every_refusal_says_what_to_do_next(cli, arguments, next_step):
+    answer = cli(*arguments)
+    refused(answer, next_step)
+    assert "; " in answer.error_line
 
 
 def test_a_process_shows_one_line_and_no_traceback(real_cli, told, tmp_path):

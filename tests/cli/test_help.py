@@ -1,28 +1,9 @@
-"""Help that tells the story, the version, and messages of one line."""
+"""The version, and messages of one line."""
 
 from __future__ import annotations
 
-import pytest
-
 import gradine
 from gradine.cli.console import one_line
-
-STORY = ["plant", "extract", "sample", "learn", "compare", "demo"]
-
-
-def test_help_tells_the_story_in_order(cli):
-    answer = cli("--help")
-    assert answer.code == 0 and answer.err == ""
-    table = answer.out[answer.out.index("Commands") :]
-    places = [table.index(f" {name} ") for name in STORY]
-    assert places == sorted(places)
-
-
-@pytest.mark.parametrize("command", STORY)
-def test_every_command_has_an_example(cli, command):
-    answer = cli(command, "--help")
-    assert answer.code == 0
-    assert f"Example: gradine {command}" in " ".join(answer.out.split())
 
 
 def test_help_says_what_happens_to_the_rank_without_the_option(cli):

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from gradine import __version__
-from gradine.cli import (
-    check,
-    compare,
-    demo,
-    extract,
-    features,
-    hard,
-    learn,
-    map,
-    plan,
-    plant,
-    query,
-    sample,
-)
-from gradine.cli.console import BAD_INPUT, STOPPED, Ending, one_line, tell_error
+from gradine.cli.console import BAD_INPUT, STOPPED, Ending, one_line, tell_error, with_next_step
+from gradine.cli.story import MARKUP, STEPS, Story
 
 __all__ = ["app", "main"]
 
@@ -30,27 +17,13 @@ __all__ = ["app", "main"]
 # of all complaints about arguments in either.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
-STORY = (
-    plant.plant,
-    extract.extract,
-    sample.sample,
-    learn.learn,
-    query.query,
-    compare.compare,
-    demo.demo,
-    check.check,
-    plan.plan,
-)
-for command in STORY:
-    app.command()(command)
-app.command("map")(map.draw)
-app.add_typer(hard.app, name="hard")
-app.command()(features.features)
+app = typer.Typer(cls=Story, rich_markup_mode=MARKUP, pretty_exceptions_enable=False)
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from gradine import __version__
+
         print(f"gradine {__version__}")
         raise typer.Exit
 
@@ -64,13 +37,22 @@ def gradine(
 ) -> None:
     """Learn a multi-head attention layer from examples, and verify what was learned.
 
-    The story in order: plant a layer or extract one from a trained model, sample examples from
-    it, learn it back from the examples alone, or by asking it, compare what was learned with the
-    truth. The demo plants, samples, learns, compares and writes a report. Whether a layer can be
-    learned is for check, plan and map to say.
+    New here? `gradine demo` tells the whole story and writes a report; `gradine doctor` says
+    whether all is well. Then, in order: get a layer, learn it from examples or by asking it, and
+    compare what was learned with the truth. The help of each command, `gradine learn --help`, ends
+    with examples.
 
     Exit codes: 0 learned and verified, 2 bad input or usage, 3 not learned (result.json says why).
     """
+
+
+def _at_work(error: BaseException, arguments: Sequence[str] | None) -> str:
+    """The command that an error is from, for its help to be named."""
+    context = getattr(error, "ctx", None)  # of complaints about arguments
+    if context is not None:
+        return context.command_path
+    given = sys.argv[1:] if arguments is None else arguments
+    return " ".join(["gradine", *[word for word in given[:1] if word in STEPS]])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -80,11 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Ending as ending:
         tell_error(ending.line)
         return ending.code
-    except UsageError as error:
-        tell_error(f"{one_line(error)} (see gradine --help)")
-        return BAD_INPUT
-    except (ValueError, OverflowError, OSError, MemoryError) as error:
-        tell_error(one_line(error))
+    except (UsageError, ValueError, OverflowError, OSError, MemoryError) as error:
+        tell_error(with_next_step(one_line(error), error, _at_work(error, arguments)))
         return BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
         code = STOPPED

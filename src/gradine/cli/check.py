@@ -9,6 +9,7 @@ import typer
 
 from gradine.cli.console import print_json
 from gradine.cli.options import AsJson, Inputs, InputsOption, Seed
+from gradine.cli.story import with_examples
 from gradine.examples import open_examples
 from gradine.layer import AttentionLayer
 from gradine.theory import conditions, from_data
@@ -19,6 +20,7 @@ __all__ = ["check"]
 LAYER = ".safetensors"
 
 
+@with_examples("gradine check layer.safetensors --seq-len 3", "gradine check data.npz --json")
 def check(
     path: Annotated[
         Path,
@@ -44,8 +46,6 @@ def check(
 
     Each condition is a number against a threshold; what fails without it is said. Of examples only
     some conditions can be estimated. Exit code 0 says that the check is done, not that all hold.
-
-    Example: `gradine check layer.safetensors --seq-len 3`
     """
     if path.suffix == LAYER:
         if seq_len is None:

@@ -10,6 +10,7 @@ import typer
 from gradine import score
 from gradine.cli.console import print_json
 from gradine.cli.options import AsJson, Inputs, InputsOption, Seed
+from gradine.cli.story import with_examples
 from gradine.layer import AttentionLayer
 from gradine.score import Match
 
@@ -25,6 +26,10 @@ def largest_errors(match: Match) -> dict[str, Any]:
     }
 
 
+@with_examples(
+    "gradine compare asked/layer.safetensors layer.safetensors",
+    "gradine compare asked/layer.safetensors layer.safetensors --seq-len 3 --json",
+)
 def compare(
     learned: Annotated[Path, typer.Argument(help="The layer file of a run.")],
     truth: Annotated[Path, typer.Argument(help="The true layer.")],
@@ -35,10 +40,7 @@ def compare(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compare a learned layer with the truth, head by head and as functions.
-
-    Example: `gradine compare run/layer.safetensors layer.safetensors`
-    """
+    """Compare a learned layer with the truth, head by head and as functions."""
     match = score.compare(
         AttentionLayer.load(learned),
         AttentionLayer.load(truth),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import PurePath
 from typing import Any
 
-from gradine.files import OutputError
+from gradine.files import OutputError, finite
 from gradine.progress import tell
-from gradine.runs import finite
 
 __all__ = [
     "BAD_INPUT",
@@ -18,6 +18,7 @@ __all__ = [
     "print_json",
     "tell",
     "tell_error",
+    "with_next_step",
 ]
 
 BAD_INPUT = 2
@@ -59,3 +60,33 @@ def one_line(error: BaseException) -> str:
     else:
         text = str(error) or type(error).__name__
     return " ".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+#: Which command writes a file that is missing, by the ending of its name.
+WRITTEN_BY = {
+    ".npz": "gradine sample writes examples",
+    ".zarr": "gradine sample writes examples",
+    ".safetensors": "gradine plant and gradine extract write layers",
+}
+
+
+def with_next_step(line: str, error: BaseException, command: str) -> str:
+    """What is wrong; what to do about it. Lines that say the latter themselves stay as they are.
+
+    >>> error = FileNotFoundError("data.npz: no such file")
+    >>> with_next_step(one_line(error), error, "gradine learn")
+    'data.npz: no such file; gradine sample writes examples'
+    >>> with_next_step("heads is 0; expected at least 1", ValueError(), "gradine plant")
+    'heads is 0; expected at least 1'
+    """
+    if "; " in line:
+        return line
+    step = f"see {command} --help"
+    if isinstance(error, FileNotFoundError):
+        name = PurePath(line.partition(": ")[0])
+        step = WRITTEN_BY.get(name.suffix, "check the path")
+    elif isinstance(error, OutputError):
+        step = "choose another --out"
+    elif isinstance(error, MemoryError):
+        step = "give fewer examples, or bound what blocks may take with --memory where there is one"
+    return f"{line.rstrip('.')}; {step}"

@@ -12,6 +12,7 @@ from gradine.cli.console import STOPPED, Ending, print_json
 from gradine.cli.options import AsJson, Seed
 from gradine.cli.run import Outcome, Request, ending_of, run, what_in_words
 from gradine.cli.sampled import Sampling, write_examples
+from gradine.cli.story import with_examples
 from gradine.engine import BOOKMARKS
 from gradine.inputs import plant
 from gradine.phases import RECORDS
@@ -24,6 +25,7 @@ DATA = "data.npz"
 OWN_FILES = {TRUTH, DATA, LAYER, RESULT, REPORT, RECORDS, BOOKMARKS}
 
 
+@with_examples("gradine demo", "gradine demo --heads 3 --dim 12 --examples 150000 --out three")
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Where everything goes.")] = Path(
         "gradine-demo"
@@ -39,8 +41,6 @@ def demo(
     """Plant, sample, learn, compare, and write a report: the whole story.
 
     An earlier demo in the same folder is replaced.
-
-    Example: `gradine demo --heads 3 --dim 12 --examples 150000`
     """
     # Another seed than the layer's: inputs must not share its random numbers.
     sampling = Sampling(plant(heads, dim, scale, seed=seed), examples, seq_len, "boolean", seed + 1)

@@ -10,11 +10,16 @@ import typer
 from gradine.checkpoint import read_checkpoint
 from gradine.cli.console import print_json, tell
 from gradine.cli.options import AsJson
+from gradine.cli.story import with_examples
 from gradine.layer import AttentionLayer
 
 __all__ = ["extract"]
 
 
+@with_examples(
+    "gradine extract model.safetensors --layer 0 --out layer.safetensors",
+    "gradine extract model/ --layer 3 --json --out third.safetensors",
+)
 def extract(
     model: Annotated[
         Path,
@@ -38,11 +43,9 @@ def extract(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Extract one attention layer of a trained model: another truth that can be found again.
+    """Extract one attention layer of a trained model, to be found again.
 
     It is self-attention with its output map, biases and all, before the residual and the LayerNorm.
-
-    Example: `gradine extract model.safetensors --layer 0 --out layer.safetensors`
     """
     found = read_checkpoint(model, layer, heads=heads, prefix=prefix)
     if out.exists() and any(out.samefile(file) for file in found.files if file.exists()):

@@ -14,6 +14,7 @@ import typer
 
 from gradine.cli.console import STOPPED, Ending, print_json, tell
 from gradine.cli.options import AsJson, Overwrite
+from gradine.cli.story import with_examples
 from gradine.features.experiments import (
     BRIDGE,
     FIGURES,
@@ -27,10 +28,10 @@ from gradine.features.experiments import (
     units_of,
 )
 from gradine.features.findings import findings
-from gradine.files import write_json
+from gradine.files import finite, write_json
 from gradine.progress.display import terminal_bar
 from gradine.report.feature_pictures import draw_figures
-from gradine.runs import finite, output_folder
+from gradine.runs import output_folder
 
 __all__ = ["features"]
 
@@ -48,6 +49,10 @@ class Figure(StrEnum):
     all = "all"
 
 
+@with_examples(
+    "gradine features --figure correlation --quick --out figures",
+    "gradine features --figure all --out figures --resume",
+)
 def features(
     out: Annotated[Path, typer.Option("--out", help="Where results and figures go.")],
     figure: Annotated[Figure, typer.Option("--figure", help="Which experiment.")] = Figure.all,
@@ -60,13 +65,11 @@ def features(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Test errors of random-feature attention, biased and not, and of a random network.
+    """Measure test errors of random-feature attention.
 
-    Errors are measured against the number of examples, over several seeds. The folder then holds
-    results.json and a picture of each figure. The whole takes an hour or two: a stopped run
-    continues with --resume, seed by seed.
-
-    Example: `gradine features --figure correlation --quick --out figures`
+    It stands beside its biased form and a random network. Errors are measured against the number
+    of examples, over several seeds. The folder then holds results.json and a picture of each
+    figure. The whole takes an hour or two: a stopped run continues with --resume, seed by seed.
     """
     setting = QUICK if quick else FULL
     figures = list(FIGURES) if figure is Figure.all else [figure.value]

@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from gradine.cli.options import Seed
+from gradine.cli.story import Command, with_examples
 from gradine.hard import DIALS, rounded_modulus, sparse_parity
 from gradine.hard import dial as turned_dial
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Write a layer that is hard to learn: it hides a function, or leaves a condition.",
+    help="Write a layer that is hard to learn.\n\nIt hides a function, or leaves a condition.",
     no_args_is_help=False,
 )
 Dim = Annotated[int, typer.Option("--dim", help="Coordinates of a token.")]
@@ -23,7 +24,8 @@ LayerFile = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=Command)
+@with_examples("gradine hard parity --dim 20 --sparsity 3 --out parity.safetensors")
 def parity(
     dim: Dim,
     sparsity: Annotated[int, typer.Option("--sparsity", help="Secret bits of the parity.")],
@@ -38,10 +40,7 @@ def parity(
     ] = None,
     seed: Seed = 0,
 ) -> None:
-    """The parity of secret coordinates of two +-1 tokens, times one more coordinate.
-
-    Example: `gradine hard parity --dim 20 --sparsity 3 --out layer.safetensors`
-    """
+    """The parity of secret coordinates of two +-1 tokens, times one more coordinate."""
     hidden = sparse_parity(dim, sparsity, heads, seed)
     hidden.layer.save(out)
     print(
@@ -50,7 +49,8 @@ def parity(
     )
 
 
-@app.command()
+@app.command(cls=Command)
+@with_examples("gradine hard rounding --dim 13 --modulus 16 --levels 4 --out rounding.safetensors")
 def rounding(
     dim: Dim,
     modulus: Annotated[int, typer.Option("--modulus", help="q: products are taken modulo it.")],
@@ -58,10 +58,7 @@ def rounding(
     out: LayerFile,
     seed: Seed = 0,
 ) -> None:
-    """The product with a secret vector modulo q, rounded to p levels: learning with rounding.
-
-    Example: `gradine hard rounding --dim 13 --modulus 16 --levels 4 --out layer.safetensors`
-    """
+    """The product with a secret vector modulo q, rounded to p levels: learning with rounding."""
     hidden = rounded_modulus(dim, modulus, levels, seed)
     hidden.layer.save(out)
     print(
@@ -70,7 +67,8 @@ def rounding(
     )
 
 
-@app.command()
+@app.command(cls=Command)
+@with_examples("gradine hard dial zero_sum --turn 0.8 --out bent.safetensors")
 def dial(
     name: Annotated[str, typer.Argument(help=f"The dial: {', '.join(DIALS)}.")],
     turn: Annotated[float, typer.Option("--turn", help="From 0 (all conditions hold) to 1.")],
@@ -79,10 +77,7 @@ def dial(
     dim: Dim = 10,
     seed: Seed = 0,
 ) -> None:
-    """A random layer with one condition of `gradine check` turned off by degrees.
-
-    Example: `gradine hard dial zero_sum --turn 0.8 --out layer.safetensors`
-    """
+    """A random layer with one condition of `gradine check` turned off by degrees."""
     layer = turned_dial(name, turn, heads, dim, seed)
     layer.save(out)
     print(f"{name} at {turn:g} ({DIALS[name].what}) in {layer!r} in {out}")

@@ -31,6 +31,7 @@ from gradine.cli.options import (
     number_of_heads,
 )
 from gradine.cli.run import Request, ending_of, print_outcome, read_shown, run
+from gradine.cli.story import with_examples
 from gradine.examples import GeneratedExamples
 from gradine.layer import AttentionLayer
 from gradine.memory import parse_size
@@ -75,6 +76,12 @@ class Generated:
         )
 
 
+@with_examples(
+    "gradine learn data.npz --out run",
+    "gradine learn data.npz --out run --resume",
+    "gradine learn data.npz --method sculpt --heads 2 --engine pool --out phases",
+    "gradine learn --oracle layer.safetensors --examples 40000 --seq-len 3 --out made",
+)
 def learn(
     out: Out,
     data: Annotated[
@@ -164,13 +171,10 @@ def learn(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Learn the heads of a layer from examples, and verify them on examples kept away.
+    """Learn the heads of a layer from examples, and verify them.
 
-    The folder then holds layer.safetensors (only if it was verified), result.json and report.html.
-
-    Example: `gradine learn data.npz --out run`
-
-    Instead of a file: `--oracle layer.safetensors --examples 40000 --seq-len 3`
+    They are verified on examples kept away from fitting. The folder then holds layer.safetensors
+    (only if it was verified), result.json and report.html.
     """
     asked = Generated(oracle, examples, seq_len, dim)
     request = Request(

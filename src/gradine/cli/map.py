@@ -25,10 +25,11 @@ from gradine.cli.options import (
     Workers,
     opened,
 )
-from gradine.files import write_json
+from gradine.cli.story import with_examples
+from gradine.files import finite, write_json
 from gradine.progress import duration
 from gradine.report.map_pictures import draw_map
-from gradine.runs import finite, output_folder
+from gradine.runs import output_folder
 from gradine.students.config import StudentConfig
 
 __all__ = ["draw"]
@@ -39,6 +40,10 @@ QUICK_VALUES, QUICK_TRIALS = 3, 2
 LINES = 20  # of progress, where nobody looks on
 
 
+@with_examples(
+    "gradine map --x scale:1:8:4 --y ratio:1:16:5 --learner exact --out map",
+    "gradine map --x heads:1,2,4 --y noise:0.01:1:4:log --learner exact --quick --out quick",
+)
 def draw(
     x: Annotated[str, typer.Option("--x", help="PARAM:LO:HI[:COUNT][:log|:lin] or PARAM:V,V,...")],
     y: Annotated[str, typer.Option("--y", help="The same for the other axis.")],
@@ -69,14 +74,12 @@ def draw(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Draw which learner succeeds where, over two parameters of the layer and its examples.
+    """Draw which learner succeeds where, over two parameters.
 
-    Parameters are heads, dim, seq_len, scale, rank, examples, ratio (examples over the counting
-    bound), noise, coherence, t (bits of a hidden parity), inputs, and dial with turn (a way to
-    leave the conditions of the theorem). Every trial is kept when it is done: a map that was
-    stopped goes on with --resume.
-
-    Example: `gradine map --x scale:1:8:4 --y ratio:1:16:5 --learner exact --out map`
+    Parameters of the layer and its examples are heads, dim, seq_len, scale, rank, examples, ratio
+    (examples over the counting bound), noise, coherence, t (bits of a hidden parity), inputs, and
+    dial with turn (a way to leave the conditions of the theorem). Every trial is kept when it is
+    done: a map that was stopped goes on with --resume.
     """
     if resume and overwrite:
         raise ValueError("--resume and --overwrite were both given; expected at most one of them")

@@ -8,12 +8,17 @@ import typer
 
 from gradine.cli.console import print_json
 from gradine.cli.options import AsJson
+from gradine.cli.story import with_examples
 from gradine.theory import plan as planning
 from gradine.theory.plan import Budget, Plan
 
 __all__ = ["plan"]
 
 
+@with_examples(
+    "gradine plan --heads 2 --dim 10 --seq-len 3 --scale 4",
+    "gradine plan --heads 2 --dim 10 --seq-len 3 --scale 4 --confidence 0.99 --json",
+)
 def plan(
     heads: Annotated[int, typer.Option("--heads", help="Heads of the layer.")],
     dim: Annotated[int, typer.Option("--dim", help="Coordinates of a token.")],
@@ -24,9 +29,9 @@ def plan(
     ] = 0.9,
     as_json: AsJson = False,
 ) -> None:
-    """Plan the learning of a random layer: examples, seconds and memory on this machine.
+    """Plan the learning of a random layer: examples, seconds and memory.
 
-    Example: `gradine plan --heads 2 --dim 10 --seq-len 3 --scale 4`
+    Seconds are those of this machine.
     """
     planned = planning.plan(heads, dim, seq_len, scale, confidence)
     if as_json:

@@ -9,10 +9,15 @@ import typer
 
 from gradine import inputs
 from gradine.cli.options import Attention, Seed
+from gradine.cli.story import with_examples
 
 __all__ = ["plant"]
 
 
+@with_examples(
+    "gradine plant --heads 2 --dim 10 --scale 4 --seed 1 --out layer.safetensors",
+    "gradine plant --heads 4 --dim 16 --scale 3 --rank 4 --constant --out narrow.safetensors",
+)
 def plant(
     heads: Annotated[int, typer.Option("--heads", help="Heads of the layer.")],
     dim: Annotated[int, typer.Option("--dim", help="Coordinates of a token.")],
@@ -35,10 +40,7 @@ def plant(
     attention: Attention = "softmax",
     seed: Seed = 0,
 ) -> None:
-    """Plant a random layer: the truth that is to be found again.
-
-    Example: `gradine plant --heads 2 --dim 10 --scale 4 --seed 1 --out layer.safetensors`
-    """
+    """Plant a random layer: the truth that is to be found again."""
     layer = inputs.plant(
         heads,
         dim,

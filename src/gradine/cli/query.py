@@ -32,6 +32,7 @@ from gradine.cli.run import (
     print_outcome,
     read_shown,
 )
+from gradine.cli.story import with_examples
 from gradine.fit import Fit
 from gradine.layer import AttentionLayer
 from gradine.progress import PhaseDisplay
@@ -82,6 +83,10 @@ class Request:
     options: dict[str, Any]  #: of the oracle
 
 
+@with_examples(
+    "gradine query --oracle layer.safetensors --out asked",
+    "gradine query --oracle model:answer --dim 16 --max-queries 5000 --out limited",
+)
 def query(
     oracle: Annotated[
         str,
@@ -134,12 +139,11 @@ def query(
     confidence: Confidence = 0.99,
     as_json: AsJson = False,
 ) -> None:
-    """Learn the heads of a layer by asking it, and verify them on fresh questions.
+    """Learn the heads of a layer by asking it, and verify them.
 
-    The folder then holds layer.safetensors (only if it was verified), result.json, report.html and
-    the answers, so that a run that was stopped asks nothing again.
-
-    Example: `gradine query --oracle layer.safetensors --out run`
+    They are verified on fresh questions. The folder then holds layer.safetensors (only if it was
+    verified), result.json, report.html and the answers, so that a run that was stopped asks
+    nothing again.
     """
     config = QueryConfig(confidence=confidence)
     request = Request(

@@ -9,11 +9,16 @@ import typer
 
 from gradine.cli.options import Inputs, InputsOption, Seed
 from gradine.cli.sampled import Sampling, write_examples
+from gradine.cli.story import with_examples
 from gradine.layer import AttentionLayer
 
 __all__ = ["sample"]
 
 
+@with_examples(
+    "gradine sample layer.safetensors --examples 40000 --seq-len 3 --seed 2 --out data.npz",
+    "gradine sample layer.safetensors --examples 1000 --seq-len 3 --inputs gaussian --out folder",
+)
 def sample(
     layer: Annotated[Path, typer.Argument(help="A layer file, such as plant writes.")],
     examples: Annotated[int, typer.Option("--examples", help="How many sequences.")],
@@ -27,10 +32,7 @@ def sample(
     inputs: InputsOption = Inputs.boolean,
     seed: Seed = 0,
 ) -> None:
-    """Sample token sequences X and what the layer makes of them, Y.
-
-    Example: `gradine sample layer.safetensors --examples 40000 --seq-len 3 --seed 2 --out data.npz`
-    """
+    """Sample token sequences X and what the layer makes of them, Y."""
     sampling = Sampling(AttentionLayer.load(layer), examples, seq_len, inputs.value, seed)
     write_examples(out, sampling)
     print(f"sampled {examples} examples of {seq_len} tokens in {out}")

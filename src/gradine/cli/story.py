@@ -1,0 +1,124 @@
+"""The commands in the order a person needs them; a command's module is loaded when it is used.
+
+`gradine --help` needs a line for each command and nothing of the mathematics: it stays as quick as
+the library that prints it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+__all__ = ["MARKUP", "STEPS", "STORY", "Command", "Step", "Story", "examples_of", "with_examples"]
+
+MARKUP = "markdown"  # how the help of commands is written
+
+Function = TypeVar("Function", bound=Callable[..., None])
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command: its name, which is that of its module, and its line in `gradine --help`."""
+
+    name: str
+    line: str  #: the first line of its own help
+    member: str = ""  #: of the module, where the command is called otherwise there
+
+    def load(self) -> Any:
+        """Its function, or its group of commands."""
+        module = importlib.import_module(f"gradine.cli.{self.name}")
+        return getattr(module, self.member or self.name)
+
+
+#: Each panel of `gradine --help` with its commands.
+STORY = {
+    "Start here": (
+        Step("demo", "Plant, sample, learn, compare, and write a report: the whole story."),
+        Step("doctor", "Say what is installed, what it runs on, and whether it works."),
+    ),
+    "1. Get a layer": (
+        Step("plant", "Plant a random layer: the truth that is to be found again."),
+        Step("extract", "Extract one attention layer of a trained model, to be found again."),
+        Step("hard", "Write a layer that is hard to learn.", "app"),
+    ),
+    "2. Learn it, from examples or by asking": (
+        Step("sample", "Sample token sequences X and what the layer makes of them, Y."),
+        Step("learn", "Learn the heads of a layer from examples, and verify them."),
+        Step("query", "Learn the heads of a layer by asking it, and verify them."),
+        Step("compare", "Compare a learned layer with the truth, head by head and as functions."),
+    ),
+    "3. Ask whether it can be learned": (
+        Step("check", "Check the conditions under which the theorem's learner is proven to work."),
+        Step("plan", "Plan the learning of a random layer: examples, seconds and memory."),
+        Step("map", "Draw which learner succeeds where, over two parameters.", "draw"),
+    ),
+    "4. Heads that are never trained": (
+        Step("features", "Measure test errors of random-feature attention."),
+    ),
+}
+STEPS = {step.name: step for steps in STORY.values() for step in steps}
+
+
+def with_examples(*commands: str) -> Callable[[Function], Function]:
+    """Give a command its examples: whole command lines, shown below its help as they are typed.
+
+    >>> @with_examples("gradine greet --name you")
+    ... def greet(name: str) -> None: ...
+    >>> examples_of(greet)
+    ('gradine greet --name you',)
+    """
+
+    def give(function: Function) -> Function:
+        function.__dict__["examples"] = commands
+        return function
+
+    return give
+
+
+def examples_of(function: Callable[..., Any] | None) -> tuple[str, ...]:
+    """The examples of a command; none where it has none."""
+    return getattr(function, "examples", ())
+
+
+class Command(TyperCommand):
+    """A command whose examples stand below its help, unbroken, so that they can be copied."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        shown = examples_of(self.callback)
+        if shown:
+            typer.echo("\n".join([" Examples:", *(f"   {line}" for line in shown)]))
+
+
+class Story(TyperGroup):
+    """The commands of `STORY`. In a list they are lines; the one that is called is loaded."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for panel, steps in STORY.items():
+            for step in steps:
+                self.add_command(TyperCommand(step.name, help=step.line, rich_help_panel=panel))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, self.loaded(str(name)), rest
+
+    @staticmethod
+    def loaded(name: str) -> Any:
+        """The command itself, with all its options.
+
+        >>> [parameter.name for parameter in Story.loaded("sample").params][:2]
+        ['layer', 'examples']
+        """
+        found = STEPS[name].load()
+        if isinstance(found, typer.Typer):
+            return get_command(found)
+        alone = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
+        alone.command(name, cls=Command)(found)
+        return get_command(alone)
