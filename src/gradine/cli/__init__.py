@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -22,13 +25,16 @@ from gradine.cli import (
     query,
     sample,
 )
-from gradine.cli.console import BAD_INPUT, STOPPED, Ending, one_line, tell_error
+from gradine.cli.console import BAD_INPUT, DEFECT, STOPPED, Ending, one_line, tell_error
 
 __all__ = ["app", "main"]
 
 # Typer carries its own copy of Click since 0.26 and used the package before: this is the class
 # of all complaints about arguments in either.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+
+TRACEBACK = "GRADINE_TRACEBACK"  # of the environment: for those who look for a defect
+ASK = f"(please report it; {TRACEBACK}=1 shows where)"
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
 STORY = (
@@ -75,6 +81,8 @@ def gradine(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; every way it can go wrong ends in one line on standard error."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may have what it cannot print
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app(arguments, prog_name="gradine", standalone_mode=False)
     except Ending as ending:
@@ -86,6 +94,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OverflowError, OSError, MemoryError) as error:
         tell_error(one_line(error))
         return BAD_INPUT
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        tell_error(f"a defect of gradine: {type(error).__name__}: {one_line(error)} {ASK}")
+        return DEFECT
     except (KeyboardInterrupt, typer.Abort):
         code = STOPPED
     if code == STOPPED:

@@ -30,7 +30,7 @@ from gradine.features.experiments import (
     units_of,
 )
 from gradine.features.findings import findings
-from gradine.files import write_json
+from gradine.files import read_json, write_json
 from gradine.report.feature_pictures import draw_figures
 from gradine.runs import finite, output_folder
 
@@ -109,7 +109,7 @@ class _Held:
                 f"{folder}: holds earlier experiments; "
                 "continue them with --resume or replace them with --overwrite"
             )
-        if self.folder.exists() and not self.folder.is_dir():
+        if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
             raise ValueError(f"{self.folder}: is in the way of a folder for experiments")
 
     def path(self, part: Part, model: str, seed: int) -> Path:
@@ -121,7 +121,7 @@ class _Held:
         if not path.exists():
             return None
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
+            value = read_json(path)
             unit = Unit.from_json(value["unit"])
             sound, setting = self._sound(unit, (part, model, seed)), value["setting"]
         except (ValueError, KeyError, TypeError, AttributeError):
