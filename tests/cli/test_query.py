@@ -214,7 +214,7 @@ def test_the_report_shows_attention_on_an_example_of_ones_own(cli, here, tmp_pat
         (np.eye(3, 8), "one two", "--words has 2 words; expected 3"),
         (np.eye(3, 7), "a b c", "--example has tokens of 7 coordinates; expected 8"),
         (np.full((3, 8), np.nan), "a b c", "expected finite tokens"),
-        (np.zeros((2, 3, 8)), "a b", "of shape (k, d)"),
+        (np.zeros((2, 3, 8)), "a b", "expected one sequence, (k, d)"),
         (None, "a b", "--words names the tokens of an --example"),
     ],
 )
