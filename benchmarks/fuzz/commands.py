@@ -38,7 +38,9 @@ CHOICES = {
     "--memory": ("1", "1kB", "2GB", "-1", "1e9GB", "9" * 400),
 }
 #: Commands that would take long where nothing is wrong with them: something always is.
-LONG = ("demo", "features", "map")
+LONG = {"demo": ["--examples", "0"], "features": ["--figure", "x"], "map": ["--trials", "0"]}
+#: What a command reads, where it reads examples; others read layers.
+EXAMPLES = ("learn", "check")
 
 
 def the_command() -> Any:
@@ -48,15 +50,27 @@ def the_command() -> Any:
 
 def command(rng: Random, corpus: Corpus, folder: Path) -> Case:
     line = _line(rng, corpus, the_commands(), [])
-    for _ in range(rng.choice((0, 0, 0, 1, 2))):
+    for _ in range(rng.choice((0, 0, 0, 0, 1, 2))):
         at = rng.randrange(len(line) + 1)
         if rng.random() < 0.5:
             line.insert(at, rng.choice((*WORDS, *NUMBERS, "--json", "--help", "--nonsense")))
         elif line:
             del line[min(at, len(line) - 1)]
-    if any(name in line for name in LONG) or not line:
-        line.append("--nonsense")
+    if "--overwrite" in line or "--resume" in line:  # it is asked for
+        kept = [str(path) for path in _precious(corpus)]
+        line = [
+            "new" if line[at - 1] == "--out" and part in kept else part
+            for at, part in enumerate(line)
+        ]
+    for name, ending in LONG.items():
+        if name in line:
+            line += ending
     return Case(command=line)
+
+
+def _precious(corpus: Corpus) -> tuple[Path, ...]:
+    """What is there already, and must be there afterwards."""
+    return corpus.truth, corpus.data, corpus.data.parent / "run"
 
 
 _made: list[Any] = []
@@ -80,7 +94,8 @@ def _line(rng: Random, corpus: Corpus, group: Any, line: list[str]) -> list[str]
         needed = parameter.required and rng.random() < 0.97
         if parameter.param_type_name == "argument":
             if needed or rng.random() < 0.8:
-                line.append(_file(rng, corpus))
+                usual = corpus.data if name in EXAMPLES else corpus.truth
+                line.append(str(usual) if rng.random() < 0.7 else _file(rng, corpus))
         elif (needed or rng.random() < 0.15) and parameter.opts[0] not in ("--help", "--scheduler"):
             line += _option(rng, corpus, parameter)
     return line
@@ -98,9 +113,11 @@ def _option(rng: Random, corpus: Corpus, option: Any) -> list[str]:
 
 def _value(rng: Random, corpus: Corpus, name: str) -> str:
     if name == "--out":
-        return rng.choice((*OUTS, str(corpus.truth), str(corpus.data), str(corpus.data.parent)))
+        if rng.random() < 0.5:
+            return "new"
+        return rng.choice((*OUTS, *map(str, _precious(corpus))))
     if name in ("--truth", "--example", "--oracle"):
-        return _file(rng, corpus)
+        return str(corpus.truth) if rng.random() < 0.6 else _file(rng, corpus)
     if name in ("--x", "--y"):
         return rng.choice((*AXES, *WORDS))
     if name == "--workers":
@@ -111,8 +128,10 @@ def _value(rng: Random, corpus: Corpus, name: str) -> str:
         return rng.choice(("0", "-1", "x"))
     if name in CHOICES and rng.random() < 0.7:
         return rng.choice(CHOICES[name])
+    if rng.random() < 0.75:
+        return rng.choice(("1", "2", "3", "4"))
     if rng.random() < 0.8:
-        return rng.choice((*NUMBERS[:8], *NUMBERS, *BEYOND))
+        return rng.choice((*NUMBERS, *BEYOND))
     return rng.choice(WORDS)
 
 

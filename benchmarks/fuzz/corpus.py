@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import matplotlib.font_manager  # noqa: F401 (else each child looks for fonts)
 import numpy as np
 import zarr
 from safetensors.numpy import save
 
 import gradine
 from gradine.cli import main
+from gradine.engine import Engine
 from gradine.engine.bookmark import Bookmark
 from gradine.features.experiments import QUICK, Curve, Unit, units_of
 
@@ -126,7 +128,8 @@ def _lines(folder: Path) -> list[dict[str, Any]]:
     axes = [parse_axis(text) for text in ("scale:1,2", "ratio:4,8")]
     fixed = {"heads": 1, "dim": 3}
     (folder / "map").mkdir()
-    sweep(axes[0], axes[1], ["exact"], trials=1, fixed=fixed, folder=folder / "map")
+    there = {"folder": folder / "map", "engine": Engine()}
+    sweep(axes[0], axes[1], ["exact"], trials=1, fixed=fixed, **there)
     text = (folder / "map" / "trials.jsonl").read_text()
     return [json.loads(line) for line in text.splitlines()]
 

@@ -17,6 +17,7 @@ __all__ = [
     "OutputError",
     "atomic_folder",
     "atomic_write",
+    "check_new",
     "check_regular",
     "parse_json",
     "read_json",
@@ -134,6 +135,12 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
     except ValueError as error:
         raise ValueError(f"value for {path} is not JSON: {error}") from error
     write_text(path, text + "\n")
+
+
+def check_new(path: Path, overwrite: bool) -> None:
+    """Refuse to replace a file unasked."""
+    if path.exists() and not path.is_dir() and not overwrite:
+        raise ValueError(f"{path}: exists already; choose another --out, or --overwrite it")
 
 
 def check_regular(path: Path) -> None:

@@ -9,7 +9,8 @@ import typer
 
 from gradine.checkpoint import read_checkpoint
 from gradine.cli.console import print_json, tell
-from gradine.cli.options import AsJson
+from gradine.cli.options import AsJson, Replace
+from gradine.files import check_new
 from gradine.layer import AttentionLayer
 
 __all__ = ["extract"]
@@ -36,6 +37,7 @@ def extract(
             show_default="whatever it is",
         ),
     ] = None,
+    overwrite: Replace = False,
     as_json: AsJson = False,
 ) -> None:
     """Extract one attention layer of a trained model: another truth that can be found again.
@@ -47,6 +49,7 @@ def extract(
     found = read_checkpoint(model, layer, heads=heads, prefix=prefix)
     if out.exists() and any(out.samefile(file) for file in found.files if file.exists()):
         raise ValueError(f"{out}: is a file of the model; choose another --out")
+    check_new(out, overwrite)
     extracted = AttentionLayer.from_factors(found.factors(), found.constant)
     extracted.save(out)
     for part in found.left_out:

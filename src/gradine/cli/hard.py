@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from gradine.cli.options import Seed
+from gradine.cli.options import Replace, Seed
+from gradine.files import check_new
 from gradine.hard import DIALS, rounded_modulus, sparse_parity
 from gradine.hard import dial as turned_dial
 
@@ -37,11 +38,13 @@ def parity(
         ),
     ] = None,
     seed: Seed = 0,
+    overwrite: Replace = False,
 ) -> None:
     """The parity of secret coordinates of two +-1 tokens, times one more coordinate.
 
     Example: `gradine hard parity --dim 20 --sparsity 3 --out layer.safetensors`
     """
+    check_new(out, overwrite)
     hidden = sparse_parity(dim, sparsity, heads, seed)
     hidden.layer.save(out)
     print(
@@ -57,11 +60,13 @@ def rounding(
     levels: Annotated[int, typer.Option("--levels", help="p: values that are left by rounding.")],
     out: LayerFile,
     seed: Seed = 0,
+    overwrite: Replace = False,
 ) -> None:
     """The product with a secret vector modulo q, rounded to p levels: learning with rounding.
 
     Example: `gradine hard rounding --dim 13 --modulus 16 --levels 4 --out layer.safetensors`
     """
+    check_new(out, overwrite)
     hidden = rounded_modulus(dim, modulus, levels, seed)
     hidden.layer.save(out)
     print(
@@ -78,11 +83,13 @@ def dial(
     heads: Annotated[int, typer.Option("--heads", help="Heads of the layer.")] = 2,
     dim: Dim = 10,
     seed: Seed = 0,
+    overwrite: Replace = False,
 ) -> None:
     """A random layer with one condition of `gradine check` turned off by degrees.
 
     Example: `gradine hard dial zero_sum --turn 0.8 --out layer.safetensors`
     """
+    check_new(out, overwrite)
     layer = turned_dial(name, turn, heads, dim, seed)
     layer.save(out)
     print(f"{name} at {turn:g} ({DIALS[name].what}) in {layer!r} in {out}")

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from gradine import inputs
-from gradine.cli.options import Attention, Seed
+from gradine.cli.options import Attention, Replace, Seed
+from gradine.files import check_new
 
 __all__ = ["plant"]
 
@@ -34,11 +35,13 @@ def plant(
     ] = False,
     attention: Attention = "softmax",
     seed: Seed = 0,
+    overwrite: Replace = False,
 ) -> None:
     """Plant a random layer: the truth that is to be found again.
 
     Example: `gradine plant --heads 2 --dim 10 --scale 4 --seed 1 --out layer.safetensors`
     """
+    check_new(out, overwrite)
     layer = inputs.plant(
         heads,
         dim,

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from gradine.cli.options import Inputs, InputsOption, Seed
+from gradine.cli.options import Inputs, InputsOption, Replace, Seed
 from gradine.cli.sampled import Sampling, write_examples
+from gradine.files import check_new
 from gradine.layer import AttentionLayer
 
 __all__ = ["sample"]
@@ -26,11 +27,14 @@ def sample(
     ],
     inputs: InputsOption = Inputs.boolean,
     seed: Seed = 0,
+    overwrite: Replace = False,
 ) -> None:
     """Sample token sequences X and what the layer makes of them, Y.
 
     Example: `gradine sample layer.safetensors --examples 40000 --seq-len 3 --seed 2 --out data.npz`
     """
+    for path in (out, out / "X.npy", out / "Y.npy"):
+        check_new(path, overwrite)
     sampling = Sampling(AttentionLayer.load(layer), examples, seq_len, inputs.value, seed)
     write_examples(out, sampling)
     print(f"sampled {examples} examples of {seq_len} tokens in {out}")

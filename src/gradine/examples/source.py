@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import zipfile
 from pathlib import Path
@@ -162,6 +163,10 @@ class NpzExamples(StoredExamples):
                 X, Y = (open_npz_member(file, archive, name) for name in ("X", "Y"))
         except DAMAGED_ZIP as error:
             raise ValueError(f"{file}: not an .npz file, or truncated ({error})") from error
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # that a place lies before the file: it says so
+                raise
+            raise ValueError(f"{file}: is damaged ({error})") from error
         super().__init__(str(file), X, Y)
         self.path = file
 
