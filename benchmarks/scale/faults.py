@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import gradine
+from benchmarks import striking
 from gradine.engine import bookmark, open_engine
 from gradine.engine.crew import IN_FLIGHT
 from gradine.examples import ArrayExamples, Examples
@@ -77,11 +77,13 @@ def _attempt(
         while True:
             runs += 1
             process = subprocess.Popen(command, cwd=Path(__file__).parent.parent.parent)
-            while process.poll() is None and not struck:
-                if _begun(folder):
-                    time.sleep(wait)
-                    struck = came = _strike(fault, process, folder, chance)
-                time.sleep(0.02)
+            if not struck:
+                struck = came = striking.struck(
+                    process,
+                    lambda process: _strike(fault, process, folder, chance),
+                    wait,
+                    lambda: _begun(folder),
+                )
             if process.wait() == 0:
                 break
             if runs > 3:
@@ -99,8 +101,7 @@ def _begun(folder: Path) -> bool:
 def _strike(fault: str | None, process: Any, folder: Path, chance: random.Random) -> bool:
     """Kill the run, or one of its workers; whether there was one to kill."""
     if fault == "run":
-        process.kill()
-        return process.wait() == -signal.SIGKILL
+        return striking.killed(process)
     pids = [int(line.split()[1]) for line in (folder / "log").read_text().splitlines()]
     workers = sorted({pid for pid in pids if pid != process.pid})
     if not workers:
