@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import gradine
+from benchmarks import striking
 from gradine.engine import bookmark, open_engine
 from gradine.engine.crew import IN_FLIGHT
 from gradine.examples import ArrayExamples, Examples
@@ -43,7 +44,7 @@ class Watched(Examples):
     def block(self, start: int, stop: int) -> tuple[Any, Any]:
         if start % self._size == 0 and stop == min(start + self._size, self.n):  # of a pass
             with (self._folder / "log").open("a") as log:
-                log.write(f"{start} {os.getpid()}\n")
+                log.write(f"{start} {os.getpid()} {time.monotonic()}\n")
             mark = self._folder / "failed"
             if start == self._bad and not mark.exists():
                 mark.touch()
@@ -75,22 +76,24 @@ def _attempt(
         command = [sys.executable, "-m", "benchmarks.scale.faults", name]
         command += [str(examples), str(block), str(bad)]
         runs, wait, struck = 0, chance.uniform(0.0, within), fault in (None, "block")
-        came, began = fault is None, None
+        came = fault is None
         while True:
             runs += 1
             process = subprocess.Popen(command, cwd=Path(__file__).parent.parent.parent)
-            while process.poll() is None and not (struck and began):
-                if _begun(folder):
-                    began = began or time.monotonic()
-                    if not struck:
-                        time.sleep(wait)
-                        struck = came = _strike(fault, process, folder, chance)
-                time.sleep(0.02)
+            if not struck:
+                struck = came = striking.struck(
+                    process,
+                    lambda process: _strike(fault, process, folder, chance),
+                    wait,
+                    lambda: _begun(folder),
+                )
             if process.wait() == 0:
                 break
             if runs > 3:
                 raise RuntimeError(f"a run with fault {fault!r} did not end")
-        reads = Counter(line.split()[0] for line in (folder / "log").read_text().splitlines())
+        log = [line.split() for line in (folder / "log").read_text().splitlines()]
+        reads = Counter(start for start, _, _ in log)
+        moments = [float(moment) for _, _, moment in log]
         answer = (folder / "answer").read_text()
         came = came or (fault == "block" and (folder / "failed").exists())
     return {
@@ -98,7 +101,7 @@ def _attempt(
         "answer": answer,
         "reads": sum(reads.values()),
         "struck": came,
-        "seconds": time.monotonic() - (began or time.monotonic()),
+        "seconds": max(moments) - min(moments),
     }
 
 
@@ -109,8 +112,7 @@ def _begun(folder: Path) -> bool:
 def _strike(fault: str | None, process: Any, folder: Path, chance: random.Random) -> bool:
     """Kill the run, or one of its workers; whether there was one to kill."""
     if fault == "run":
-        process.kill()
-        return process.wait() == -signal.SIGKILL
+        return striking.killed(process)
     pids = [int(line.split()[1]) for line in (folder / "log").read_text().splitlines()]
     workers = sorted({pid for pid in pids if pid != process.pid})
     if not workers:

@@ -1,4 +1,4 @@
-"""The one path by which Gradine writes a file: complete, or not at all."""
+"""The one path by which Gradine writes a file, complete or not at all, and reads JSON."""
 
 from __future__ import annotations
 
@@ -16,11 +16,18 @@ __all__ = [
     "OutputError",
     "atomic_folder",
     "atomic_write",
+    "check_new",
+    "check_regular",
     "finite",
+    "parse_json",
+    "read_json",
     "write_bytes",
     "write_json",
     "write_text",
 ]
+
+JSON_BYTES = 64 * 2**20  # an index of a large model has a few megabytes
+LONGEST_NAME = 200  # bytes of it that a temporary name keeps: file systems allow 255
 
 
 class OutputError(OSError):
@@ -43,7 +50,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     carved 1
     """
     target = Path(path)
-    temporary = target.with_name(f".{target.stem}.{secrets.token_hex(6)}{target.suffix}")
+    temporary = _beside(target)
     try:
         # Created by hand rather than by `tempfile`, whose files only their owner may read.
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
@@ -76,7 +83,7 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     if target.exists():
         raise OutputError(f"cannot write {target}: it exists already")
-    temporary = target.with_name(f".{target.stem}.{secrets.token_hex(6)}{target.suffix}")
+    temporary = _beside(target)
     try:
         temporary.mkdir()
         yield temporary
@@ -89,6 +96,12 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _beside(target: Path) -> Path:
+    """A name of its own for what is to become ``target``; no longer than a name may be."""
+    stem = os.fsdecode(os.fsencode(target.stem)[: LONGEST_NAME - len(os.fsencode(target.suffix))])
+    return target.with_name(f".{stem}.{secrets.token_hex(6)}{target.suffix}")
 
 
 def _flush_to_disk(path: Path) -> None:
@@ -135,6 +148,47 @@ def finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def check_new(path: Path, overwrite: bool) -> None:
+    """Refuse to replace a file unasked."""
+    if path.exists() and not path.is_dir() and not overwrite:
+        raise ValueError(f"{path}: exists already; choose another --out, or --overwrite it")
+
+
+def check_regular(path: Path) -> None:
+    """Refuse what is no plain file: a pipe may never end, and neither does /dev/zero."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file")
+    if not path.is_file():
+        raise ValueError(f"{path}: not a file")
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What JSON text says; ``ValueError`` for all that is wrong with it, nested too deep as well.
+
+    >>> parse_json("[" * 100_000)
+    Traceback (most recent call last):
+    ValueError: nested too deep
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object of a file, or a ``ValueError`` naming the file."""
+    check_regular(path)
+    if path.stat().st_size > JSON_BYTES:
+        raise ValueError(f"{path}: is larger than {JSON_BYTES >> 20} MiB; expected a JSON object")
+    try:
+        value = parse_json(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path}: not JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}: holds a {type(value).__name__}; expected a JSON object")
+    return value
 
 
 def _plain(value: Any) -> Any:

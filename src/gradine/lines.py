@@ -7,9 +7,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from gradine.files import OutputError
+from gradine.files import OutputError, check_regular, parse_json
 
 __all__ = ["JsonLines"]
+
+LONGEST_LINE = 16 * 2**20
 
 
 class JsonLines:
@@ -34,14 +36,17 @@ class JsonLines:
         """All records that are whole, in the order they were written."""
         if not self.path.exists():
             return []
+        check_regular(self.path)
         records = []
-        for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError:
-                continue
-            if isinstance(record, dict):
-                records.append(record)
+        with self.path.open("rb") as file:
+            # A line that is longer than any of ours is read in parts, which are no JSON.
+            while line := file.readline(LONGEST_LINE):
+                try:
+                    record = parse_json(line)
+                except ValueError:
+                    continue
+                if isinstance(record, dict):
+                    records.append(record)
         return records
 
     def append(self, record: dict[str, Any]) -> dict[str, Any]:
@@ -51,7 +56,7 @@ class JsonLines:
         """
         line = json.dumps(record) + "\n"
         try:
-            with self.path.open("a+b") as file:
+            with open(self.path, "a+b", opener=_of_its_own) as file:
                 if self._torn(file):
                     line = "\n" + line
                 file.write(line.encode("utf-8"))
@@ -66,3 +71,8 @@ class JsonLines:
             return False
         file.seek(-1, os.SEEK_END)
         return file.read(1) != b"\n"
+
+
+def _of_its_own(path: str, flags: int) -> int:
+    """Open what is there itself, and not what a link leads to: that is not ours to change."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)

@@ -50,7 +50,9 @@ def only_run(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 def _taken(path: Path) -> int:
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        # A link is not followed: what it leads to is not ours to empty.
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        descriptor = os.open(path, flags, 0o666)
         try:
             _lock(descriptor)
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import tempfile
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gradine.engine import BOOKMARK_PATTERN, BOOKMARKS
-from gradine.files import OutputError, finite, write_json
+from gradine.files import OutputError, finite, read_json, write_json
 from gradine.learn import Fit
 from gradine.lock import only_run
 from gradine.phases import RECORD_PATTERN, RECORDS
@@ -65,13 +64,8 @@ def write_run(folder: PathLike, fit: Fit, extra: dict[str, Any]) -> dict[str, An
 def read_result(folder: PathLike) -> dict[str, Any]:
     """What result.json of a run folder holds; ``ValueError`` if it is not ours or damaged."""
     path = Path(folder) / RESULT
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file")
-    try:
-        result = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{path}: damaged ({error})") from error
-    version = result.get("format_version") if isinstance(result, dict) else None
+    result = read_json(path)
+    version = result.get("format_version")
     if version != FORMAT_VERSION:
         raise ValueError(f"{path}: format version {version!r}; expected {FORMAT_VERSION}")
     return result
@@ -116,6 +110,9 @@ def output_folder(folder: PathLike) -> Iterator[Path]:
     """
     target = Path(folder)
     inside = (target / RECORDS, target / BOOKMARKS, target / LOG)
+    for path in inside:  # what a link leads to is not ours to write into, or to clear
+        if path.is_symlink():
+            raise ValueError(f"{path}: is a link; expected a folder of the run")
     made = [path for path in (*inside, target, *target.parents) if not path.exists()]
     try:
         try:

@@ -104,11 +104,11 @@ def test_without_resume_it_begins_anew(always, tmp_path):
 def test_foreign_and_damaged_bookmarks_are_refused(always, tmp_path):
     stopped(noise(), tmp_path, 400)
     with pytest.raises(RecordError, match="belongs to other data or other settings"):
-        marks(tmp_path, True, "other").next(list).load()
+        marks(tmp_path, True, "other").next(list).load(4)
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:-7])
     with pytest.raises(RecordError, match="damaged"):
-        marks(tmp_path, True).next(list).load()
+        marks(tmp_path, True).next(list).load(4)
 
 
 def test_short_passes_leave_nothing(tmp_path):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from gradine.atlas.setting import Setting
 from gradine.atlas.trial import MapConfig, Trial
 from gradine.lines import JsonLines
-from gradine.records import fingerprint
+from gradine.records import assembled, fingerprint
 
 __all__ = ["TRIALS", "TrialStore", "trial_key"]
 
@@ -64,7 +64,10 @@ class TrialStore:
 
 def _trial_of(record: dict[str, Any]) -> Trial | None:
     """The trial of a line; None where it is none, which then is done again."""
-    written, names = record.get("trial"), {item.name for item in fields(Trial)}
+    written = record.get("trial")
     if not isinstance(record.get("key"), str) or not isinstance(written, dict):
         return None
-    return Trial(**written) if set(written) == names else None
+    try:
+        return assembled(Trial, written)
+    except (KeyError, TypeError):
+        return None

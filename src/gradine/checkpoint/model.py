@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from gradine.checkpoint.names import Stack, choose_stack, find_stacks
-from gradine.checkpoint.weights import Weights, find_weights, read_json
+from gradine.checkpoint.weights import Weights, find_weights
 from gradine.factors import Factors
+from gradine.files import read_json
 from gradine.projections import Linear, Projections, factors_of
 
 __all__ = ["CheckpointLayer", "read_checkpoint"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import struct
@@ -16,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.factors import finite_array
+from gradine.files import check_regular, parse_json, read_json
 
-__all__ = ["Weights", "find_weights", "read_json"]
+__all__ = ["Weights", "find_weights"]
 
 Array = NDArray[np.float64]
 
@@ -25,7 +25,6 @@ WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"}
 DTYPES = ("F64", "F32", "F16", "BF16")
-JSON_BYTES = 64 * 2**20  # an index of a large model has a few megabytes
 
 
 @dataclass(frozen=True)
@@ -78,21 +77,6 @@ def find_weights(path: str | os.PathLike[str]) -> Weights:
         return Weights(path, dict.fromkeys(file.keys(), path))
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object, or a ``ValueError`` naming the file."""
-    if not path.is_file():
-        raise ValueError(f"{path}: not a file; expected a JSON object")
-    if path.stat().st_size > JSON_BYTES:
-        raise ValueError(f"{path}: is larger than {JSON_BYTES >> 20} MiB; expected a JSON object")
-    try:
-        value = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: not JSON ({error})") from error
-    if not isinstance(value, dict):
-        raise ValueError(f"{path}: holds a {type(value).__name__}; expected a JSON object")
-    return value
-
-
 def _in_folder(folder: Path) -> Path:
     for name in (WHOLE, INDEX):
         if (folder / name).is_file():
@@ -120,10 +104,7 @@ def _opened(path: Path) -> Iterator[Any]:
     """A safetensors file whose header has been checked; ``ValueError`` names the file."""
     from safetensors import SafetensorError, safe_open
 
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file")
-    if not path.is_file():
-        raise ValueError(f"{path}: not a file; expected safetensors")
+    check_regular(path)
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
             yield file
@@ -141,7 +122,7 @@ def _read_bfloat16(path: Path, name: str, shape: tuple[int, ...]) -> NDArray[np.
     """
     with path.open("rb") as file:
         (length,) = struct.unpack("<Q", file.read(8))
-        start, stop = json.loads(file.read(length))[name]["data_offsets"]
+        start, stop = parse_json(file.read(length))[name]["data_offsets"]
         file.seek(8 + length + start)
         halves = np.frombuffer(file.read(stop - start), dtype="<u2")
     if len(halves) != math.prod(shape):

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from gradine.cli.console import BAD_INPUT, STOPPED, Ending, one_line, tell_error, with_next_step
+from gradine.cli.console import (
+    BAD_INPUT,
+    DEFECT,
+    STOPPED,
+    Ending,
+    one_line,
+    tell_error,
+    with_next_step,
+)
 from gradine.cli.story import MARKUP, STEPS, Story
 
 __all__ = ["app", "main"]
@@ -16,6 +26,9 @@ __all__ = ["app", "main"]
 # Typer carries its own copy of Click since 0.26 and used the package before: this is the class
 # of all complaints about arguments in either.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+
+TRACEBACK = "GRADINE_TRACEBACK"  # of the environment: for those who look for a defect
+ASK = f"(please report it; {TRACEBACK}=1 shows where)"
 
 app = typer.Typer(cls=Story, rich_markup_mode=MARKUP, pretty_exceptions_enable=False)
 
@@ -57,6 +70,8 @@ def _at_work(error: BaseException, arguments: Sequence[str] | None) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; every way it can go wrong ends in one line on standard error."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may have what it cannot print
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app(arguments, prog_name="gradine", standalone_mode=False)
     except Ending as ending:
@@ -65,6 +80,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UsageError, ValueError, OverflowError, OSError, MemoryError) as error:
         tell_error(with_next_step(one_line(error), error, _at_work(error, arguments)))
         return BAD_INPUT
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        tell_error(f"a defect of gradine: {type(error).__name__}: {one_line(error)} {ASK}")
+        return DEFECT
     except (KeyboardInterrupt, typer.Abort):
         code = STOPPED
     if code == STOPPED:

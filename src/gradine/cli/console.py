@@ -11,6 +11,7 @@ from gradine.progress import tell
 
 __all__ = [
     "BAD_INPUT",
+    "DEFECT",
     "NOT_LEARNED",
     "STOPPED",
     "Ending",
@@ -21,6 +22,7 @@ __all__ = [
     "with_next_step",
 ]
 
+DEFECT = 1  # of the program itself: nothing that a user did
 BAD_INPUT = 2
 NOT_LEARNED = 3
 STOPPED = 130  # what shells report for a command ended by Ctrl-C

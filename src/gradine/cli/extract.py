@@ -9,8 +9,9 @@ import typer
 
 from gradine.checkpoint import read_checkpoint
 from gradine.cli.console import print_json, tell
-from gradine.cli.options import AsJson
+from gradine.cli.options import AsJson, Replace
 from gradine.cli.story import with_examples
+from gradine.files import check_new
 from gradine.layer import AttentionLayer
 
 __all__ = ["extract"]
@@ -41,6 +42,7 @@ def extract(
             show_default="whatever it is",
         ),
     ] = None,
+    overwrite: Replace = False,
     as_json: AsJson = False,
 ) -> None:
     """Extract one attention layer of a trained model, to be found again.
@@ -50,6 +52,7 @@ def extract(
     found = read_checkpoint(model, layer, heads=heads, prefix=prefix)
     if out.exists() and any(out.samefile(file) for file in found.files if file.exists()):
         raise ValueError(f"{out}: is a file of the model; choose another --out")
+    check_new(out, overwrite)
     extracted = AttentionLayer.from_factors(found.factors(), found.constant)
     extracted.save(out)
     for part in found.left_out:

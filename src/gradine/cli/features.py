@@ -28,7 +28,7 @@ from gradine.features.experiments import (
     units_of,
 )
 from gradine.features.findings import findings
-from gradine.files import finite, write_json
+from gradine.files import finite, read_json, write_json
 from gradine.progress.display import terminal_bar
 from gradine.report.feature_pictures import draw_figures
 from gradine.runs import output_folder
@@ -110,7 +110,7 @@ class _Held:
                 f"{folder}: holds earlier experiments; "
                 "continue them with --resume or replace them with --overwrite"
             )
-        if self.folder.exists() and not self.folder.is_dir():
+        if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
             raise ValueError(f"{self.folder}: is in the way of a folder for experiments")
 
     def path(self, part: Part, model: str, seed: int) -> Path:
@@ -122,7 +122,7 @@ class _Held:
         if not path.exists():
             return None
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
+            value = read_json(path)
             unit = Unit.from_dict(value["unit"])
             sound, setting = self._sound(unit, (part, model, seed)), value["setting"]
         except (ValueError, KeyError, TypeError, AttributeError):

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from gradine.cli.options import Seed
+from gradine.cli.options import Replace, Seed
 from gradine.cli.story import Command, with_examples
+from gradine.files import check_new
 from gradine.hard import DIALS, rounded_modulus, sparse_parity
 from gradine.hard import dial as turned_dial
 
@@ -39,8 +40,10 @@ def parity(
         ),
     ] = None,
     seed: Seed = 0,
+    overwrite: Replace = False,
 ) -> None:
     """The parity of secret coordinates of two +-1 tokens, times one more coordinate."""
+    check_new(out, overwrite)
     hidden = sparse_parity(dim, sparsity, heads, seed)
     hidden.layer.save(out)
     print(
@@ -57,8 +60,10 @@ def rounding(
     levels: Annotated[int, typer.Option("--levels", help="p: values that are left by rounding.")],
     out: LayerFile,
     seed: Seed = 0,
+    overwrite: Replace = False,
 ) -> None:
     """The product with a secret vector modulo q, rounded to p levels: learning with rounding."""
+    check_new(out, overwrite)
     hidden = rounded_modulus(dim, modulus, levels, seed)
     hidden.layer.save(out)
     print(
@@ -76,8 +81,10 @@ def dial(
     heads: Annotated[int, typer.Option("--heads", help="Heads of the layer.")] = 2,
     dim: Dim = 10,
     seed: Seed = 0,
+    overwrite: Replace = False,
 ) -> None:
     """A random layer with one condition of `gradine check` turned off by degrees."""
+    check_new(out, overwrite)
     layer = turned_dial(name, turn, heads, dim, seed)
     layer.save(out)
     print(f"{name} at {turn:g} ({DIALS[name].what}) in {layer!r} in {out}")

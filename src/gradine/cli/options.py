@@ -24,6 +24,7 @@ __all__ = [
     "Memory",
     "Out",
     "Overwrite",
+    "Replace",
     "Report",
     "Scheduler",
     "Seed",
@@ -92,6 +93,9 @@ Out = Annotated[Path, typer.Option("--out", help="The run folder.")]
 Heads = Annotated[str, typer.Option("--heads", help="How many heads: a number or auto.")]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace the run in the folder, if there is one.")
+]
+Replace = Annotated[
+    bool, typer.Option("--overwrite", help="Replace the file --out, if there is one.")
 ]
 Truth = Annotated[
     Path | None,

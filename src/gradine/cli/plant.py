@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from gradine import inputs
-from gradine.cli.options import Attention, Seed
+from gradine.cli.options import Attention, Replace, Seed
 from gradine.cli.story import with_examples
+from gradine.files import check_new
 
 __all__ = ["plant"]
 
@@ -39,8 +40,10 @@ def plant(
     ] = False,
     attention: Attention = "softmax",
     seed: Seed = 0,
+    overwrite: Replace = False,
 ) -> None:
     """Plant a random layer: the truth that is to be found again."""
+    check_new(out, overwrite)
     layer = inputs.plant(
         heads,
         dim,

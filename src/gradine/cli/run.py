@@ -15,7 +15,8 @@ from gradine.cli.options import opened
 from gradine.engine import FailedBlockError, LostSchedulerError, LostWorkerError
 from gradine.exact.config import ExactConfig
 from gradine.examples import Examples, open_examples
-from gradine.files import OutputError
+from gradine.examples.stored import open_npy
+from gradine.files import OutputError, check_regular
 from gradine.layer import AttentionLayer
 from gradine.learn import Fit, LearnConfig, Method, learn_examples
 from gradine.progress import PhaseDisplay
@@ -48,6 +49,7 @@ __all__ = [
 
 #: What ends a run that can go on later: workers, a scheduler, a disk that fails or is full.
 RESUMABLE = (LostWorkerError, LostSchedulerError, FailedBlockError, OutputError)
+LONGEST_SHOWN = 1000  # tokens of an example: attention is drawn for each pair
 CURVE_POINTS = 6  # of the report's error against examples
 
 
@@ -72,17 +74,17 @@ def read_shown(path: Path | None, words: str | None) -> Shown | None:
         if words is not None:
             raise ValueError("--words names the tokens of an --example, and none was given")
         return None
-    try:
-        example = np.load(path, allow_pickle=False)
-    except ValueError as error:
-        raise ValueError(f"{path}: not an .npy file of numbers") from error
-    numbers = isinstance(example, np.ndarray) and example.dtype.kind in "fiu"
-    if not numbers or example.ndim != 2 or not len(example) or not np.isfinite(example).all():
-        raise ValueError(f"{path}: expected one sequence of finite tokens, of shape (k, d)")
+    check_regular(path)
+    stored = open_npy(path)
+    if len(stored.shape) != 2 or not 0 < stored.shape[0] <= LONGEST_SHOWN:
+        raise ValueError(f"{path}: has shape {stored.shape}; expected one sequence, (k, d)")
+    example = stored.read(0, stored.shape[0])
+    if not np.isfinite(example).all():
+        raise ValueError(f"{path}: has a NaN or infinite value; expected finite tokens")
     names = None if words is None else tuple(words.split())
     if names is not None and len(names) != len(example):
         raise ValueError(f"--words has {len(names)} words; expected {len(example)}, one a token")
-    return Shown(example.astype(np.float64), names)
+    return Shown(example, names)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from gradine.cli.options import Inputs, InputsOption, Seed
+from gradine.cli.options import Inputs, InputsOption, Replace, Seed
 from gradine.cli.sampled import Sampling, write_examples
 from gradine.cli.story import with_examples
+from gradine.files import check_new
 from gradine.layer import AttentionLayer
 
 __all__ = ["sample"]
@@ -31,8 +32,11 @@ def sample(
     ],
     inputs: InputsOption = Inputs.boolean,
     seed: Seed = 0,
+    overwrite: Replace = False,
 ) -> None:
     """Sample token sequences X and what the layer makes of them, Y."""
+    for path in (out, out / "X.npy", out / "Y.npy"):
+        check_new(path, overwrite)
     sampling = Sampling(AttentionLayer.load(layer), examples, seq_len, inputs.value, seed)
     write_examples(out, sampling)
     print(f"sampled {examples} examples of {seq_len} tokens in {out}")

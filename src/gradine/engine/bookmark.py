@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gradine.records import check_record, load_record, save_record
+from gradine.records import RecordError, check_record, load_record, save_record
 
 __all__ = ["BOOKMARKS", "BOOKMARK_PATTERN", "Bookmark", "Bookmarks"]
 
@@ -32,14 +32,17 @@ class Bookmark:
         self._latest = time.perf_counter()
         self._pause = SHORT
 
-    def load(self) -> tuple[int, bool, Any] | None:
-        """Blocks that were merged, whether the pass had ended, and what they came to."""
+    def load(self, total: int) -> tuple[int, bool, Any] | None:
+        """Blocks that were merged of so many, whether the pass had ended, and what they came to."""
         if not self._resume or not self.path.exists():
             return None
+        merged = load_record(self.path, self.kind, self.key)
         header = check_record(self.path, self.key)
-        done, ended = int(header.get("blocks", "0")), header.get("ended") == "yes"
+        blocks = header.get("blocks", "")
+        if not blocks.isdecimal() or not 1 <= int(blocks) <= total:
+            raise RecordError(f"{self.path}: damaged ({blocks} of {total} blocks)")
         self._pause = 0.0  # it is one of the long ones
-        return done, ended, load_record(self.path, self.kind, self.key)
+        return int(blocks), header.get("ended") == "yes", merged
 
     def passed(self, blocks: int, merged: Any) -> None:
         """So many blocks are merged: saved now and then, often if that is cheap."""

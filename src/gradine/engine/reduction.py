@@ -49,7 +49,7 @@ def reduce_blocks(
         raise ValueError("examples has no example; expected at least one")
     first, last = between or (0, examples.n)
     ranges = [(at, min(at + block_size, last)) for at in range(first, last, block_size)]
-    done, ended, merged = (bookmark and bookmark.load()) or (0, False, _NOTHING)
+    done, ended, merged = (bookmark and bookmark.load(len(ranges))) or (0, False, _NOTHING)
     if ended or done == len(ranges):
         return merged  # pyright: ignore[reportReturnType]
     with one_thread():

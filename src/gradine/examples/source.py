@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import zipfile
 from pathlib import Path
@@ -12,13 +13,23 @@ from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 
 from gradine.examples.errors import BadBlock, BlockError, one_line
-from gradine.examples.stored import LoadedArray, Rows, check_numeric, open_npy, open_npz_member
+from gradine.examples.stored import (
+    DAMAGED_ZIP,
+    LoadedArray,
+    Rows,
+    check_numeric,
+    open_npy,
+    open_npz_member,
+)
+from gradine.files import check_regular
 from gradine.memory import examples_in_block
 
 __all__ = ["ArrayExamples", "Examples", "FolderExamples", "NpzExamples", "StoredExamples"]
 
 Array = NDArray[np.float64]
 Shape = tuple[int, ...]
+
+MOST_NAMES = 10  # of what a file holds, in a message
 
 
 class Examples:
@@ -148,17 +159,20 @@ class NpzExamples(StoredExamples):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         file = Path(path)
-        if not file.exists():
-            raise FileNotFoundError(f"{file}: no such file")
+        check_regular(file)
         try:
             with zipfile.ZipFile(file) as archive:
-                names = [name.removesuffix(".npy") for name in archive.namelist()]
-                if not {"X", "Y"} <= set(names):
-                    held = ", ".join(sorted(names)) or "nothing"
+                if not {"X.npy", "Y.npy"} <= set(archive.namelist()):
+                    names = sorted(name.removesuffix(".npy") for name in archive.namelist())
+                    held = ", ".join(names[:MOST_NAMES]) or "nothing"
                     raise ValueError(f"{file}: holds {held}; expected arrays X and Y")
                 X, Y = (open_npz_member(file, archive, name) for name in ("X", "Y"))
-        except zipfile.BadZipFile as error:
+        except DAMAGED_ZIP as error:
             raise ValueError(f"{file}: not an .npz file, or truncated ({error})") from error
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # that a place lies before the file: it says so
+                raise
+            raise ValueError(f"{file}: is damaged ({error})") from error
         super().__init__(str(file), X, Y)
         self.path = file
 

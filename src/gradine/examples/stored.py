@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import math
 import struct
 import zipfile
@@ -13,13 +14,25 @@ from typing import IO, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Rows", "StoredArray", "check_numeric", "open_npy", "open_npz_member"]
+__all__ = [
+    "DAMAGED_ZIP",
+    "Rows",
+    "StoredArray",
+    "check_numeric",
+    "open_npy",
+    "open_npz_member",
+]
 
 Array = NDArray[np.float64]
 
 MAX_UNPACKED_BYTES = 2**31  # a compressed array must be unpacked into memory as a whole
 LOCAL_HEADER = struct.Struct("<4s22xHH")  # of a zip member: signature, name and extra lengths
 ENCRYPTED = 0x1
+#: What zipfile raises where a file is not what it says.
+DAMAGED_ZIP = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(EOFError, OverflowError, NotImplementedError, UnicodeDecodeError),
+)
 
 
 class Rows(Protocol):
@@ -42,21 +55,15 @@ class StoredArray:
     def read(self, start: int, stop: int) -> Array:
         """Rows start:stop as a float64 copy.
 
-        The map is made for these rows and dropped again: pages of a map that lives on would
-        count towards the memory of the process until all of the file is resident.
+        Read, and not mapped: a map of a file that shrinks, or of a disk that goes away, ends the
+        process without a word.
         """
         row_bytes = math.prod(self.shape[1:]) * self.dtype.itemsize
-        try:
-            rows = np.memmap(
-                self.path,
-                dtype=self.dtype,
-                mode="r",
-                offset=self.offset + start * row_bytes,
-                shape=(stop - start, *self.shape[1:]),
-            )
-        except ValueError as error:
-            raise ValueError(f"{self.path}: changed while being read ({error})") from error
-        return np.array(rows, dtype=np.float64, order="C")
+        offset, count = self.offset + start * row_bytes, (stop - start) * math.prod(self.shape[1:])
+        rows = np.fromfile(self.path, self.dtype, count, offset=offset)
+        if len(rows) != count:
+            raise ValueError(f"{self.path}: changed while being read (it has become shorter)")
+        return rows.reshape(stop - start, *self.shape[1:]).astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,7 @@ def open_npz_member(path: Path, archive: zipfile.ZipFile, name: str) -> Rows:
         if member.compress_type == zipfile.ZIP_STORED:
             return _stored_member(path, member)
         return _unpacked_member(archive, member)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+    except DAMAGED_ZIP as error:
         raise ValueError(f"{path}: {name} is damaged ({error})") from error
     except ValueError as error:
         raise ValueError(f"{path}: {name} {error}") from error

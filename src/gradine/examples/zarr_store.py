@@ -1,8 +1,8 @@
 """Examples in a zarr store: a folder, a zip file, or any address that fsspec knows.
 
 The store is a group with arrays X and Y. What it says of itself is checked before anything is
-read; a chunk that is missing is an error, and not a chunk of zeros; and only codecs that turn
-bytes into numbers are let in: numcodecs has one that runs what a file says.
+read; a chunk that is missing is an error, and not a chunk of zeros; and what is unpacked is looked
+at before.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from gradine.examples.source import StoredExamples
 from gradine.examples.stored import check_numeric
+from gradine.examples.zarr_guard import Guard, Sizes, check_codecs, check_files
 from gradine.files import atomic_folder
 from gradine.memory import chunk_bytes, examples_in_block, in_words
 
@@ -28,13 +29,6 @@ __all__ = ["ZarrExamples", "is_zarr", "write_zarr"]
 Array = NDArray[np.float64]
 
 MARKS = ("zarr.json", ".zgroup", ".zmetadata")  # of a store, in version 3 and in version 2
-#: Codecs of either version, without the "numcodecs." that some have in version 3.
-CODECS = {
-    *("bytes", "endian", "transpose", "sharding_indexed"),
-    *("blosc", "gzip", "zstd", "zlib", "bz2", "lz4", "lzma", "packbits"),
-    *("shuffle", "delta", "bitround", "quantize", "fixedscaleoffset", "astype"),
-    *("crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"),
-}
 
 
 def is_zarr(path: Path) -> bool:
@@ -62,8 +56,8 @@ class ZarrExamples(StoredExamples):
         memory: int | None = None,
     ) -> None:
         self.address, self._options, self._memory = os.fspath(address), options, memory
-        group = _open_group(self.address, options)
-        X, Y = (_Chunked(self.address, group, label, memory) for label in ("X", "Y"))
+        group, sizes = _open_group(self.address, options)
+        X, Y = (_Chunked(self.address, group, label, memory, sizes) for label in ("X", "Y"))
         super().__init__(self.address, X, Y)
         self.piece = min(self.n, max(X.rows, Y.rows))
 
@@ -75,7 +69,9 @@ class ZarrExamples(StoredExamples):
 class _Chunked:
     """One array of a store; whole chunks are read, and one is kept that the next block needs."""
 
-    def __init__(self, address: str, group: Any, label: str, memory: int | None) -> None:
+    def __init__(
+        self, address: str, group: Any, label: str, memory: int | None, sizes: Sizes
+    ) -> None:
         import zarr
 
         try:
@@ -84,7 +80,7 @@ class _Chunked:
                 held = ", ".join(sorted(group.keys())) or "nothing"
                 raise ValueError(f"holds {held}; expected arrays X and Y")
             self._array, self.shape = found, tuple(found.shape)
-            _check_codecs(found.metadata.to_dict())
+            check_codecs(found.metadata.to_dict())
             check_numeric(np.dtype(found.dtype))
             if any(length < 1 for length in (*found.chunks, *(found.shards or ()))):
                 raise ValueError(f"has chunks {found.chunks}; expected no empty ones")
@@ -101,6 +97,7 @@ class _Chunked:
                 f"expected at most {in_words(chunk_bytes(memory))} (write smaller chunks, or allow "
                 "more memory)"
             )
+        self._guard = Guard(found, numbers, sizes)
         self._kept: tuple[int, NDArray] = (0, np.empty((0, *self.shape[1:])))
 
     def read(self, start: int, stop: int) -> Array:
@@ -129,7 +126,7 @@ class _Chunked:
             raise ValueError(f"{self._label} {_line(error)}") from error
 
     def _check_present(self, start: int, stop: int) -> None:
-        """`ValueError` if a chunk is missing: zarr would take it for one of zeros."""
+        """`ValueError` if a chunk is missing, which zarr would take for zeros, or is not sound."""
         from zarr.core.sync import sync
 
         array = self._array
@@ -138,12 +135,15 @@ class _Chunked:
         axes += [range(-(-n // c)) for n, c in zip(self.shape[1:], grid[1:], strict=True)]
         keys = [array.metadata.encode_chunk_key(place) for place in itertools.product(*axes)]
 
-        async def present() -> list[bool]:
-            return await asyncio.gather(*((array.store_path / key).exists() for key in keys))
+        async def look() -> None:
+            sizes = await asyncio.gather(*map(self._guard.size, keys))
+            there = {key: size for key, size in zip(keys, sizes, strict=True) if size is not None}
+            missing = [key for key in keys if key not in there]
+            if missing:
+                raise ValueError(f"has no chunk {missing[0]}")
+            await asyncio.gather(*(self._guard.check(*item) for item in there.items()))
 
-        missing = [key for key, there in zip(keys, sync(present()), strict=True) if not there]
-        if missing:
-            raise ValueError(f"has no chunk {missing[0]}")
+        sync(look())
 
 
 def write_zarr(
@@ -188,10 +188,11 @@ def _of_length(rows: int, blocks: Iterable[Array]) -> Iterator[Array]:
         yield np.concatenate(held)
 
 
-def _open_group(address: str, options: dict[str, Any] | None) -> Any:
+def _open_group(address: str, options: dict[str, Any] | None) -> tuple[Any, Sizes]:
     zarr = _zarr(address)
     try:
-        return zarr.open_group(_store(zarr, address, options), mode="r")
+        sizes = check_files(address)
+        return zarr.open_group(_store(zarr, address, options), mode="r"), sizes
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{address}: no zarr group with arrays X and Y there") from error
     except ImportError as error:
@@ -208,25 +209,6 @@ def _store(zarr: Any, address: str, options: dict[str, Any] | None) -> Any:
     if Path(address).is_file():
         return zarr.storage.ZipStore(address, mode="r")
     return zarr.storage.LocalStore(address, read_only=True)
-
-
-def _check_codecs(metadata: dict[str, Any]) -> None:
-    given = [metadata.get(name) for name in ("codecs", "compressor", "filters")]
-    for name in _codec_names(given):
-        if name.removeprefix("numcodecs.") not in CODECS:
-            raise ValueError(f"has codec {name!r}; expected one that makes numbers of bytes")
-
-
-def _codec_names(value: Any) -> Iterator[str]:
-    """Names of codecs, also of those within others."""
-    if isinstance(value, dict):
-        name = value.get("name", value.get("id"))
-        if isinstance(name, str):
-            yield name
-        yield from _codec_names(list(value.values()))
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _codec_names(part)
 
 
 def _zarr(address: str) -> Any:
