@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL_INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo test bench clean
+.PHONY: demo test coverage bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/gradine demo
@@ -19,12 +19,17 @@ test: $(VENV)/.installed-test
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
+# Lines and branches that tests reach, file by file; `make coverage TESTS=tests/sculpt` for a part.
+coverage: $(VENV)/.installed-test
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal \
+		--cov --cov-report=term $(TESTS)
+
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.theorem
 	$(BIN)/python -m benchmarks.exact
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .coverage .coverage.*
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -162,21 +162,25 @@ def test_demo_of_the_readme(tmp_path, monkeypatch, capsys):
 
 def test_every_command_shown_anywhere_has_the_options_it_is_given():
     """Commands outside console blocks: in sh blocks, and between backticks."""
+    from typer.main import get_command
+
+    from gradine.cli import app
     from gradine.cli.story import Story
 
+    alone = get_command(app)  # `gradine --help`, `gradine --version`
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         inline = re.findall(r"`gradine ([^`\n]+)`", text)
         shown = "\n".join(content for language, content in blocks(page) if language == "sh")
         for line in [*inline, *re.findall(r"^gradine (.+)$", shown, re.MULTILINE)]:
             name, *arguments = shlex.split(line.split("#")[0])
-            command = Story.loaded(name)
-            if hasattr(command, "commands"):  # a group, such as hard
+            command = alone if name.startswith("-") else Story.loaded(name)
+            if hasattr(command, "commands") and arguments:  # a group, such as hard
                 command = command.commands[arguments[0]]
             options = {option for parameter in command.params for option in parameter.opts}
             options |= {option for item in command.params for option in item.secondary_opts}
-            given = {argument for argument in arguments if argument.startswith("--")}
-            assert given <= options, f"{page.name}: gradine {line}"
+            given = {argument for argument in (name, *arguments) if argument.startswith("--")}
+            assert given <= options | {"--help"}, f"{page.name}: gradine {line}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

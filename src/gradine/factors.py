@@ -47,6 +47,10 @@ class Factors:
     >>> factors = Factors(ones, ones, ones, np.ones((2, 1, 4)), bias=np.ones(4))
     >>> factors, factors.theta().shape, factors.w()[0, 3:].tolist()
     (Factors(heads=2, rank=1), (2, 5, 5), [[1.0, 1.0, 1.0, 1.0], [1.5, 1.5, 1.5, 1.5]])
+
+    >>> factors.check_product(factors.theta(), 2.0 * factors.w())
+    Traceback (most recent call last):
+    ValueError: factors of head 0 give another w (relative difference 0.5; expected at most 1e-10)
     """
 
     queries: Array  #: (m, D, h)

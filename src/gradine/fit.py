@@ -32,7 +32,11 @@ IN_QUERIES = {
 
 @dataclass(frozen=True)
 class LearnConfig:
-    """Settings of a run; those of the learners are in ``sculpt`` and ``exact``."""
+    """Settings of a run; those of the learners are in ``sculpt`` and ``exact``.
+
+    >>> len(LearnConfig(certify_examples=500).split(5000, seed=0).certify)
+    500
+    """
 
     sculpt: SculptConfig = field(default_factory=SculptConfig)
     exact: ExactConfig = field(default_factory=ExactConfig)
@@ -117,7 +121,14 @@ class Asking:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fit(Displayed):
-    """The answer of a run, and whether to believe it."""
+    """The answer of a run, and whether to believe it.
+
+    >>> import gradine
+    >>> truth, X = gradine.plant(heads=1, dim=4, scale=2.0), gradine.sample_inputs(400, 3, 4)
+    >>> fit = gradine.learn(X, truth(X), heads=1)
+    >>> fit.learned, fit.layer, fit.to_dict()["status"]
+    (True, AttentionLayer(heads=1, dim=4, out_dim=4, constant=False), 'learned')
+    """
 
     status: Status
     detail: str  #: what was measured, in words, where the status alone does not say it

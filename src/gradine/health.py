@@ -52,7 +52,11 @@ class Dependency:
 
 @dataclass(frozen=True)
 class Trial:
-    """A layer that was planted, learned and compared with the truth."""
+    """A layer that was planted, learned and compared with the truth.
+
+    >>> Trial("learned", True, 1e-14, None, examples=1000, seconds=0.5).rate
+    2000.0
+    """
 
     status: str
     learned: bool
@@ -69,7 +73,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class Health:
-    """All that was found; ``problems`` is empty where all is well."""
+    """All that was found; ``problems`` is empty where all is well.
+
+    >>> examine(trial=False).to_dict()["engines"]["serial"]
+    'this process'
+    """
 
     versions: dict[str, str]
     dependencies: tuple[Dependency, ...]

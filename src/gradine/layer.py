@@ -164,7 +164,12 @@ class AttentionLayer(Displayed):
         return Y[0] if single else Y
 
     def attention(self, X: Any) -> Any:
-        """The attention weights of every head: (n, m, k, k), or (m, k, k) for one sequence."""
+        """The attention weights of every head: (n, m, k, k), or (m, k, k) for one sequence.
+
+        >>> AttentionLayer(np.zeros((1, 2, 2)), np.eye(2)[None]).attention([[1.0, 0.0], [0.0, 1.0]])
+        array([[[0.5, 0.5],
+                [0.5, 0.5]]])
+        """
         tokens, single = self._tokens(X)
         weights = self._by_blocks(self._heads(tokens).attention, tokens)
         return weights[0] if single else weights
@@ -178,6 +183,10 @@ class AttentionLayer(Displayed):
         is zero; with relu every Theta_i has norm 1, and W_i its scale; with polynomial attention
         and a constant coordinate the last entry of Theta_i is at least -1 (of Theta and its mirror
         image one is kept). Factors are left behind: no example can identify their gauge.
+
+        >>> twice = AttentionLayer(np.zeros((2, 2, 2)), np.stack([np.eye(2), np.eye(2)]))
+        >>> twice.canonical().n_heads, twice.canonical().w[0].tolist()
+        (1, [[2.0, 0.0], [0.0, 2.0]])
         """
         theta, w = canonical_form(self.theta, self.w, self.constant, self.function)
         return self._like(theta, w)
@@ -190,7 +199,12 @@ class AttentionLayer(Displayed):
     def from_factors(
         cls, factors: Factors, constant: bool = False, attention: str = "softmax"
     ) -> AttentionLayer:
-        """The layer whose heads are these products; it keeps the factors."""
+        """The layer whose heads are these products; it keeps the factors.
+
+        >>> ones = np.ones((2, 5, 1))
+        >>> AttentionLayer.from_factors(Factors(ones, ones, ones, np.ones((2, 1, 4))))
+        AttentionLayer(heads=2, dim=5, out_dim=4, constant=False)
+        """
         return cls(factors.theta(), factors.w(), constant, factors, attention)
 
     def factored(self, rank: int | None = None, tolerance: float = 1e-10) -> AttentionLayer:
@@ -217,6 +231,10 @@ class AttentionLayer(Displayed):
         constant coordinate. Dropout does nothing in eval mode and is left out; ``batch_first`` is
         about the order of axes only. Keys that are not those of the tokens (``add_bias_kv``,
         ``add_zero_attn``, another ``kdim`` or ``vdim``) are refused.
+
+        >>> import torch
+        >>> AttentionLayer.from_torch(torch.nn.MultiheadAttention(8, 2).eval())
+        AttentionLayer(heads=2, dim=8, out_dim=8, constant=True)
         """
         projections, heads = projections_of_module(module)
         return cls.from_factors(factors_of(projections, heads), constant=projections.biased)
@@ -227,6 +245,13 @@ class AttentionLayer(Displayed):
         ``module(X, X, X)[0]`` is then ``layer(X)``. Torch has as many outputs as inputs and heads
         of rank d / m: a layer that does not fit is a ``ValueError`` naming the head and its rank.
         ``dtype`` None is torch's default type. Torch has softmax only.
+
+        >>> import torch
+        >>> from gradine.inputs import plant
+        >>> layer, X = plant(heads=2, dim=8, rank=4), torch.ones(1, 3, 8, dtype=torch.float64)
+        >>> module = layer.to_torch(dtype=torch.float64)
+        >>> bool(torch.allclose(module(X, X, X)[0], layer(X)))
+        True
         """
         if self.function is not SOFTMAX:
             raise ValueError(
@@ -249,6 +274,17 @@ class AttentionLayer(Displayed):
         number of heads stands in config.json beside it, or is given. ``prefix`` chooses among
         several encoders. The layer is self-attention with its output map, before the residual and
         the LayerNorm; what the model adds to its logits by position is left out, with a warning.
+
+        >>> import tempfile
+        >>> from safetensors.numpy import save_file
+        >>> start, square = "encoder.layer.0.attention.", np.eye(4)
+        >>> names = ["self.query", "self.key", "self.value", "output.dense"]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     weights = {f"{start}{name}.weight": square for name in names}
+        ...     biases = {f"{start}{name}.bias": np.zeros(4) for name in names}
+        ...     save_file(weights | biases, f"{folder}/model.safetensors")
+        ...     AttentionLayer.from_checkpoint(f"{folder}/model.safetensors", 0, heads=2)
+        AttentionLayer(heads=2, dim=4, out_dim=4, constant=True)
         """
         found = read_checkpoint(path, layer, heads=heads, prefix=prefix)
         for part in found.left_out:
@@ -256,7 +292,14 @@ class AttentionLayer(Displayed):
         return cls.from_factors(found.factors(), found.constant)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the layer as safetensors; the file appears whole or not at all."""
+        """Write the layer as safetensors; the file appears whole or not at all.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     AttentionLayer(np.zeros((1, 2, 2)), np.eye(2)[None]).save(f"{folder}/a.safetensors")
+        ...     AttentionLayer.load(f"{folder}/a.safetensors")
+        AttentionLayer(heads=1, dim=2, out_dim=2, constant=False)
+        """
         write_layer(path, self.theta, self.w, self.constant, self.factors, self.function)
 
     @classmethod
@@ -265,6 +308,10 @@ class AttentionLayer(Displayed):
 
         Numbers are read only after the header has been checked. A missing file raises
         ``FileNotFoundError``.
+
+        >>> AttentionLayer.load("nowhere.safetensors")
+        Traceback (most recent call last):
+        FileNotFoundError: nowhere.safetensors: no such file
         """
         theta, w, constant, factors, attention = read_layer(path)
         try:

@@ -109,6 +109,12 @@ def learn_examples(
     With ``resume``, phases that an earlier run on the same data and settings finished are read
     back instead of run, long passes go on where they were, and the answer is the same as that of an
     unbroken run.
+
+    >>> from gradine.examples import GeneratedExamples
+    >>> from gradine.inputs import plant
+    >>> examples = GeneratedExamples(plant(heads=1, dim=4, scale=2.0), 400, 3)
+    >>> learn_examples(examples, heads=1).status.code
+    'learned'
     """
     began, config = time.perf_counter(), config or LearnConfig()
     listener = chosen_listener(listener)

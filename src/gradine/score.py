@@ -25,6 +25,11 @@ class Match(Displayed):
 
     Errors are relative Frobenius norms, one per true head; a true head that found no partner has
     error 1. Where the truth is zero there is nothing to be relative to: errors are absolute.
+
+    >>> from gradine.inputs import plant
+    >>> match = compare(plant(heads=2, dim=4, seed=1), plant(heads=2, dim=4, seed=1))
+    >>> match.order.tolist(), match.missing, match.extra, match.function_error
+    ([0, 1], 0, 0, 0.0)
     """
 
     theta_error: Array  #: (m,) error of Theta_i, by true head

@@ -17,7 +17,11 @@ class _Ending:
 
 
 class Status(Enum):
-    """The ways a run can end. ``phase`` names where, ``message`` why, ``help`` what to try."""
+    """The ways a run can end. ``phase`` names where, ``message`` why, ``help`` what to try.
+
+    >>> Status.TOO_FLAT.code, Status.TOO_FLAT.phase, Status.TOO_FLAT.learned
+    ('too_flat', 'proxy', False)
+    """
 
     LEARNED = _Ending("verify", "learned, and verified on examples kept away from fitting", "")
     LEARNED_UP_TO_NOISE = _Ending(

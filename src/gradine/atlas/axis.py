@@ -23,6 +23,9 @@ class Axis:
 
     >>> Axis("scale", (1.0, 2.0)).values
     (1.0, 2.0)
+
+    >>> Axis("scale", (1.0, 2.0, 3.0, 4.0)).coarse(2).values
+    (1.0, 4.0)
     """
 
     name: str

@@ -111,7 +111,11 @@ class Setting:
         return self.examples or max(1, math.ceil(self.ratio * self.bound - 1e-9))
 
     def truth(self, rng: np.random.Generator) -> AttentionLayer:
-        """A layer of this kind."""
+        """A layer of this kind.
+
+        >>> Setting(heads=2, dim=4).truth(np.random.default_rng(0))
+        AttentionLayer(heads=2, dim=4, out_dim=4, constant=False)
+        """
         if self.t is not None:
             return sparse_parity(self.dim, self.t, seed=rng).layer
         if self.dial is not None:
@@ -123,7 +127,12 @@ class Setting:
     def sample(
         self, truth: AttentionLayer, n: int, rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """n examples, with noise in the labels if there is to be some."""
+        """n examples, with noise in the labels if there is to be some.
+
+        >>> setting, rng = Setting(heads=2, dim=4, noise=0.1), np.random.default_rng(0)
+        >>> [array.shape for array in setting.sample(setting.truth(rng), 5, rng)]
+        [(5, 3, 4), (5, 3, 4)]
+        """
         X = sample_inputs(n, self.tokens, truth.dim, self.inputs, rng)
         Y = np.asarray(truth(X))
         if self.noise:

@@ -42,7 +42,18 @@ Told = Callable[[Progress], None]
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """Trials of all learners over a grid of two parameters."""
+    """Trials of all learners over a grid of two parameters.
+
+    >>> from gradine.atlas.trial import run_trial
+    >>> axes = (Axis("scale", (2.0,)), Axis("heads", (1,)))
+    >>> setting = Setting(heads=1, dim=4, scale=2.0)
+    >>> trials = {("exact", 0, 0): (run_trial(setting, "exact"),)}
+    >>> made = Map(*axes, ("exact",), 1, {"dim": 4}, MapConfig(), trials)
+    >>> made.success("exact").tolist(), made.table("exact", len).tolist(), made.false_certificates
+    ([[1.0]], [[1.0]], 0)
+    >>> made.to_dict()["learners"]["exact"]["endings"]
+    {'learned': 1}
+    """
 
     x: Axis
     y: Axis

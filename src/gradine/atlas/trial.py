@@ -23,7 +23,11 @@ LAYER, EXAMPLES, CHECK = range(3)  # streams of random numbers of one trial
 
 @dataclass(frozen=True)
 class MapConfig:
-    """What counts as success, and how students are trained."""
+    """What counts as success, and how students are trained.
+
+    >>> MapConfig(tolerance=1e-3).tolerance
+    0.001
+    """
 
     #: Largest relative error of a Theta_i of a layer that counts as found; of the function, where
     #: it hides a parity, whose heads are not determined.
@@ -37,7 +41,11 @@ class MapConfig:
 
 @dataclass(frozen=True)
 class Trial:
-    """How one trial went."""
+    """How one trial went.
+
+    >>> run_trial(Setting(heads=1, dim=4, scale=2.0), "exact").certified
+    True
+    """
 
     learner: str
     seed: int

@@ -16,7 +16,11 @@ __all__ = ["ExactConfig"]
 
 @dataclass(frozen=True)
 class ExactConfig:
-    """Settings of the exact learner (`python -m benchmarks.exact` prints what they reach)."""
+    """Settings of the exact learner (`python -m benchmarks.exact` prints what they reach).
+
+    >>> ExactConfig(rank=4).rank, ExactConfig().attention
+    (4, 'softmax')
+    """
 
     moments: MomentConfig = field(default_factory=MomentConfig)
     mixing: MixConfig = field(default_factory=MixConfig)

@@ -250,6 +250,13 @@ class RandomFeatureMLP(_RandomFeatureRegressor):
 
     It knows nothing of tokens: permuting keys permutes what its neurons see. Other parameters are
     those of `RandomFeatureAttention`.
+
+    >>> import numpy as np
+    >>> from gradine import RandomFeatureMLP
+    >>> X = np.random.default_rng(0).standard_normal((300, 2, 3))
+    >>> model = RandomFeatureMLP(n_neurons=100, random_state=0).fit(X[:200], X[:200, 1, 0])
+    >>> model.score(X[200:], X[200:, 1, 0]) > 0.9
+    True
     """
 
     def __init__(

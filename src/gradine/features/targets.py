@@ -45,7 +45,11 @@ def on_sphere(n: int, n_keys: int, dim: int, seed: Seed = 0) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """The mean over keys of <x_0, S x_i>^p <beta, x_i>^q."""
+    """The mean over keys of <x_0, S x_i>^p <beta, x_i>^q.
+
+    >>> Target("mean", 0, 1, np.array([1.0, 0.0]))(np.ones((1, 3, 2)))
+    array([1.])
+    """
 
     name: str
     correlation_power: int  #: p
@@ -82,7 +86,13 @@ def powers(degree: int, dim: int, seed: Seed = 0) -> Target:
 
 
 def correlation(power: int, dim: int, seed: Seed = 0, direction_power: int = 1) -> Target:
-    """The mean of <x_0, x_i>^power <beta, x_i>^direction_power."""
+    """The mean of <x_0, x_i>^power <beta, x_i>^direction_power.
+
+    >>> X, target = on_sphere(3, 2, 16), correlation(2, 16)
+    >>> by_hand = np.mean((X[0, 1:] @ X[0, 0]) ** 2 * (X[0, 1:] @ target.beta))
+    >>> bool(np.isclose(target(X)[0], by_hand))
+    True
+    """
     _check_powers(power, direction_power)
     name = f"<x_0, x_i>^{power} <beta, x_i>^{direction_power}"
     return Target(name, power, direction_power, _direction(dim, _random(seed)))
@@ -95,6 +105,10 @@ def gamma_mixture(
 
     S has Gaussian entries and the norm of the identity, so that at gamma = 1 both say as much; the
     larger gamma is, the less a head that begins with <x_0, x_i> is of use.
+
+    >>> X = on_sphere(3, 2, 16)
+    >>> bool(np.allclose(gamma_mixture(0.0, 16)(X), correlation(1, 16)(X)))
+    True
     """
     _check_powers(power, direction_power)
     if not isinstance(gamma, numbers.Real) or not math.isfinite(gamma):

@@ -30,7 +30,11 @@ CROWD = 1.5  # heads at the end of ``many_heads``, for each coordinate of a toke
 
 @dataclass(frozen=True)
 class Dial:
-    """One way in which a layer can leave the conditions."""
+    """One way in which a layer can leave the conditions.
+
+    >>> DIALS["flat"].breaks, DIALS["flat"].least_heads
+    ('logits_not_flat', 1)
+    """
 
     breaks: str  #: the condition of `gradine.check` that it is meant for
     what: str  #: what happens as it turns

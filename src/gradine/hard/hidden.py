@@ -55,7 +55,12 @@ class Hidden(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SparseParity:
-    """(x_1a - x_2a) / 2 times the product of x_1j x_2j over the secret coordinates."""
+    """(x_1a - x_2a) / 2 times the product of x_1j x_2j over the secret coordinates.
+
+    >>> hidden = sparse_parity(dim=6, sparsity=3, seed=1)
+    >>> len(hidden.support), hidden.value in hidden.support
+    (3, False)
+    """
 
     layer: AttentionLayer
     support: tuple[int, ...]  #: the secret
@@ -70,7 +75,17 @@ class SparseParity:
 @dataclass(frozen=True, eq=False)
 class RoundedModulus:
     """(x_1a - x_2a) / 2 times g(v), up to a constant: a product with a secret vector, taken modulo
-    q and rounded to p levels."""
+    q and rounded to p levels.
+
+    >>> hidden = rounded_modulus(dim=9, modulus=8, levels=2)
+    >>> X = np.ones((1, 2, 9))
+    >>> X[0, 1] = -1.0  # the tokens differ everywhere
+    >>> v = hidden.product(X)
+    >>> bool(v[0] == hidden.secret.sum())
+    True
+    >>> bool((hidden.decode(X, hidden.layer(X)) == hidden.rounded(v)).all())
+    True
+    """
 
     layer: AttentionLayer
     secret: NDArray[np.int64]  #: c (d,), zero at ``value``

@@ -11,7 +11,11 @@ __all__ = ["QueryConfig"]
 
 @dataclass(frozen=True)
 class QueryConfig(LearnConfig):
-    """Those of `LearnConfig` that verify an answer and fit it, and how questions are asked."""
+    """Those of `LearnConfig` that verify an answer and fit it, and how questions are asked.
+
+    >>> QueryConfig(verify_queries=400).verify_queries, QueryConfig().confidence
+    (400, 0.99)
+    """
 
     #: Fresh sequences that verify an answer (never fewer than `least_certify`), and their tokens.
     verify_queries: int = 200

@@ -35,6 +35,16 @@ def write_report(
     ``truth`` is the layer that was to be found, if it is known; ``match`` is what
     `gradine.compare` said of it, measured here when left out. ``example`` is one token sequence
     (k, d) on which to show the attention patterns, and ``words`` what its tokens stand for.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import gradine
+    >>> truth, X = gradine.plant(heads=1, dim=4, scale=2.0), gradine.sample_inputs(400, 3, 4)
+    >>> fit = gradine.learn(X, truth(X), heads=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(f"{folder}/report.html", fit, truth=truth)
+    ...     Path(folder, "report.html").read_text() == report_html(fit, truth=truth)
+    True
     """
     page = report_html(fit, truth=truth, example=example, words=words, match=match)
     write_text(path, page)
@@ -48,5 +58,12 @@ def report_html(
     words: Sequence[str] | None = None,
     match: Match | None = None,
 ) -> str:
-    """The report as a string; the same run gives the same string."""
+    """The report as a string; the same run gives the same string.
+
+    >>> import gradine
+    >>> X = gradine.sample_inputs(400, 3, 4)
+    >>> fit = gradine.learn(X, gradine.plant(heads=1, dim=4, scale=2.0)(X), heads=1)
+    >>> report_html(fit).startswith("<!DOCTYPE html>")
+    True
+    """
     return page(tell(fit, truth, example, match, words))

@@ -15,6 +15,9 @@ class SculptConfig:
     probability; "paper" below gives that form, and a field without it has no counterpart there.
     The practical defaults were chosen by measurement (`python -m benchmarks.theorem` prints what
     they reach).
+
+    >>> SculptConfig(polish=False).polish, SculptConfig().most_rounds
+    (False, 3)
     """
 
     #: Phase 1. Paper: correlate with all tokens (False). Leaving the query's own token out makes

@@ -49,7 +49,12 @@ class Budget:
 
 @dataclass(frozen=True, repr=False)
 class Plan(Displayed):
-    """What learning a random layer of this size takes."""
+    """What learning a random layer of this size takes.
+
+    >>> planned = plan(heads=2, dim=8, seq_len=3, scale=3.0)
+    >>> planned.learner, planned.to_dict()["heads"], planned.sentence()[:5]
+    ('exact', 2, 'exact')
+    """
 
     heads: int
     dim: int

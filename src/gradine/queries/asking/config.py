@@ -13,7 +13,11 @@ __all__ = ["OracleConfig"]
 
 @dataclass(frozen=True)
 class OracleConfig:
-    """How an oracle is asked; every field has a default that suits a function in memory."""
+    """How an oracle is asked; every field has a default that suits a function in memory.
+
+    >>> OracleConfig(one_at_a_time=True).form().one_at_a_time
+    True
+    """
 
     #: Sequences that may be sent, those sent again after a failure too; None: any number.
     max_queries: int | None = None

@@ -102,6 +102,11 @@ class Noisy(_Defence):
 
     By default every answer has noise of its own, and asking again and again averages it away.
     With ``same_again`` the noise depends on the sequence and the seed alone, and that is no help.
+
+    >>> veiled = Noisy(lambda X: X, sigma=0.1, same_again=True)
+    >>> one, other = veiled([[[1.0, 2.0]]]), veiled([[[1.0, 2.0]]])
+    >>> bool(np.array_equal(one, other)), bool(np.abs(one - [1.0, 2.0]).max() > 0)
+    (True, True)
     """
 
     __slots__ = ()

@@ -62,6 +62,11 @@ class Box:
 
     >>> Box(-1.0, 1.0).outside(np.array([[[0.5, -1.0], [0.5, 1.5]]]))
     array([[False,  True]])
+
+    >>> Box(-1.0, 1.0).check(dim=2), Box(0.0, 4.0).center(dim=2).tolist()
+    (None, [2.0, 2.0])
+    >>> [round(size, 6) for size in Box(-1.0, 1.0).room(np.array([0.5, 0.0]))]  # of norm, of entry
+    [0.5, 0.5]
     """
 
     low: Any
@@ -105,6 +110,11 @@ class Ball:
 
     >>> Ball(5.0).outside(np.array([[[3.0, 4.0], [4.0, 4.0]]]))
     array([[False,  True]])
+
+    >>> Ball(5.0).check(dim=2), Ball(5.0).center(dim=2).tolist()
+    (None, [0.0, 0.0])
+    >>> [round(size, 3) for size in Ball(5.0).room(np.zeros(2))]  # of the norm, of an entry
+    [5.0, 3.536]
     """
 
     largest_norm: float
@@ -147,4 +157,4 @@ def _bound(name: str, value: ArrayLike) -> Array:
 
 def _within(free: float, largest: float) -> float:
     """A hair less than the exact room: a point at the very edge would be a matter of rounding."""
-    return max(free * (1.0 - HAIR) - 4.0 * np.finfo(float).eps * largest, 0.0)
+    return max(free * (1.0 - HAIR) - 4.0 * float(np.finfo(float).eps) * largest, 0.0)

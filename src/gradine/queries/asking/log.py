@@ -54,6 +54,21 @@ class AnswerLog:
     With ``resume`` the answers that it holds are read back; without, a folder with answers is
     refused. ``run`` is anything that JSON can hold, such as the settings of the learner: a log
     that was begun with another is refused.
+
+    >>> import tempfile
+    >>> folder, tokens = tempfile.TemporaryDirectory(), np.ones((5, 2, 4))
+    >>> log = AnswerLog(folder.name)
+    >>> log.begin("my oracle")
+    >>> every = np.ones(5, dtype=bool)
+    >>> log.keep(LoggedAnswers(fingerprint(tokens), tokens, every, 5, 0, seconds=0.1))
+    >>> resumed = AnswerLog(folder.name, resume=True)
+    >>> resumed.begin("my oracle")
+    >>> resumed.recall(tokens).sent, AnswerLog.held(folder.name)
+    (5, 1)
+    >>> AnswerLog.clear(folder.name)
+    >>> AnswerLog.held(folder.name)
+    0
+    >>> folder.cleanup()
     """
 
     def __init__(

@@ -36,6 +36,10 @@ class Oracle:
     >>> oracle = as_oracle(gradine.plant(heads=2, dim=4))
     >>> oracle.ask(np.ones((5, 3, 4))).shape, oracle.queries_used, oracle.rows_used
     ((5, 3, 4), 5, 15)
+
+    >>> boxed = as_oracle(gradine.plant(heads=2, dim=4), limit=gradine.Box(-1.0, 1.0))
+    >>> round(boxed.largest_norm(), 6), round(boxed.largest_entry(), 6)
+    (1.0, 1.0)
     """
 
     __slots__ = ("_courier", "_limit", "_source", "dim", "readout")
