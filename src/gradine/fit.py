@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -134,6 +135,8 @@ class Fit:
     config: LearnConfig
     survey: Survey  #: of the examples; where a layer was asked, of those that verify
     asking: Asking | None = None  #: None: from examples, nothing was asked
+    #: Arguments of the call that made it, beside data, seed and config: to run it again.
+    call: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def learned(self) -> bool:

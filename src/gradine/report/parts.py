@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-__all__ = ["facts", "heads_in_words", "panels", "section", "table"]
+__all__ = ["code", "facts", "heads_in_words", "panels", "section", "table"]
 
 NOT_REACHED = "Nothing to show: this run has no result of this phase."
 
@@ -58,3 +58,12 @@ def facts(items: Mapping[str, str]) -> str:
         for name, value in items.items()
     ]
     return f'<dl class="facts">{"".join(lines)}</dl>'
+
+
+def code(name: str, text: str) -> str:
+    """Code that can be copied; ``text`` is plain and is escaped here."""
+    return (
+        f'<pre tabindex="0" role="region" aria-label="Python"><code id="{name}">{escape(text)}'
+        f'</code></pre>\n<p><button type="button" data-copy="{name}" hidden>Copy the Python'
+        f'</button> <output id="{name}-said" aria-live="polite"></output></p>'
+    )
