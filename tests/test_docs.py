@@ -42,6 +42,7 @@ STORY = [
     "scalar",
     "choosing",
     "certificate",
+    "report",
     "limits",
     "features",
     "hard",

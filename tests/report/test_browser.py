@@ -69,9 +69,8 @@ def test_page_renders_and_nothing_sticks_out_sideways(opened, tmp_path, name, de
     page.run("document.querySelectorAll('details').forEach(part => part.open = true)")
     page.run("document.getElementById('steps-all').click()")
     assert page.run("document.documentElement.scrollWidth") == WIDTHS[device]
-    page.photograph(tmp_path / "page.png", whole=True)
-    pixels = np.asarray(Image.open(tmp_path / "page.png").convert("RGB")).reshape(-1, 3)
-    assert len(np.unique(pixels, axis=0)) > 100
+    page.photograph(tmp_path / "page.png")
+    assert len(Image.open(tmp_path / "page.png").convert("RGB").getcolors(2**24) or ()) > 100
 
 
 def test_colours_follow_the_system_and_the_switch(opened, tmp_path):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gradine.fit import figures_of
 from gradine.report.draw import number
 from gradine.report.matrices import colour_bar, tiles
-from gradine.report.parts import facts, section
+from gradine.report.parts import facts, heads_in_words, section
 from gradine.report.story import Story
 from gradine.report.verdict import EXACT, SCULPT
 
@@ -132,7 +132,7 @@ def _title(name: str) -> tuple[str, str]:
     if again:
         return kind, f"4 {kind} again" + (f", round {count}" if count != "1" else "")
     label = known.get(kind, kind)
-    return kind, label if count is None else f"{label}, {count} heads"
+    return kind, label if count is None else f"{label}, {heads_in_words(int(count))}"
 
 
 def _has(story: Story, drawn: str) -> bool:

@@ -23,18 +23,26 @@ class Matrix {
     return this.values[r * this.columns + c];
   }
 
-  /** A B, or A B^T where B comes transposed. */
-  times(other, transposed = false) {
-    const product = new Matrix(this.rows, transposed ? other.rows : other.columns);
-    for (let r = 0; r < product.rows; r++) {
-      for (let c = 0; c < product.columns; c++) {
-        let sum = 0;
-        for (let i = 0; i < this.columns; i++) {
-          sum += this.at(r, i) * (transposed ? other.at(c, i) : other.at(i, c));
-        }
-        product.values[r * product.columns + c] = sum;
+  /** A B, row by row of B: wide heads are large, and memory is read in order. */
+  times(other) {
+    const product = new Matrix(this.rows, other.columns);
+    const [from, to, n] = [other.values, product.values, other.columns];
+    for (let r = 0; r < this.rows; r++) {
+      for (let i = 0; i < this.columns; i++) {
+        const factor = this.at(r, i);
+        for (let c = 0; c < n; c++) to[r * n + c] += factor * from[i * n + c];
       }
     }
+    return product;
+  }
+
+  /** A B^T. */
+  timesTransposed(other) {
+    const product = new Matrix(this.rows, other.rows);
+    const pair = new Product(this, other);
+    product.values.forEach((_, place, values) => {
+      values[place] = pair.at(Math.floor(place / other.rows), place % other.rows);
+    });
     return product;
   }
 }
@@ -55,7 +63,7 @@ class Product {
 /** Tokens times a matrix, by its factors where it has some. */
 function applied(tokens, matrix) {
   if (!(matrix instanceof Product)) return tokens.times(matrix);
-  return tokens.times(matrix.left).times(matrix.right, true);
+  return tokens.times(matrix.left).timesTransposed(matrix.right);
 }
 
 const matrices = new Map(); // those that were looked at: the others stay undecoded

@@ -25,8 +25,8 @@ function shares(values) {
 function attentionOf(tokens, theta) {
   const logits =
     theta instanceof Product
-      ? tokens.times(theta.left).times(tokens.times(theta.right), true)
-      : tokens.times(theta).times(tokens, true);
+      ? tokens.times(theta.left).timesTransposed(tokens.times(theta.right))
+      : tokens.times(theta).timesTransposed(tokens);
   const weights = new Matrix(tokens.rows, tokens.rows);
   for (let r = 0; r < tokens.rows; r++) {
     const row = Array.from(logits.values.subarray(r * tokens.rows, (r + 1) * tokens.rows));
@@ -35,13 +35,25 @@ function attentionOf(tokens, theta) {
   return weights;
 }
 
+const attended = new WeakMap(); // weights by tokens and head: they are asked for more than once
+
+/** The weights of a head by its name, such as learned-0; null if the page does not have it. */
+function weightsOf(tokens, name) {
+  const theta = matrixOf(`theta-${name}`);
+  if (!theta) return null;
+  if (!attended.has(tokens)) attended.set(tokens, new Map());
+  const known = attended.get(tokens);
+  if (!known.has(name)) known.set(name, attentionOf(tokens, theta));
+  return known.get(name);
+}
+
 /** The output of all heads of one kind, learned or true. */
 function outputOf(tokens, kind) {
   const output = new Matrix(tokens.rows, data.outputs);
   data.heads.forEach((_, head) => {
-    const [theta, w] = [matrixOf(`theta-${kind}-${head}`), matrixOf(`w-${kind}-${head}`)];
-    if (!theta || !w) return;
-    const written = applied(attentionOf(tokens, theta).times(tokens), w);
+    const weights = weightsOf(tokens, `${kind}-${head}`);
+    if (!weights) return;
+    const written = applied(weights.times(tokens), matrixOf(`w-${kind}-${head}`));
     written.values.forEach((value, i) => (output.values[i] += value));
   });
   return output;

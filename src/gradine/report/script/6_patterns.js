@@ -66,10 +66,10 @@ function showPatterns(target, tokens, heads, words) {
   const blocks = heads.map((head) => {
     const block = element("div", { class: "tiles", "data-head": head });
     for (const kind of kinds) {
-      const theta = matrixOf(`theta-${kind}-${head}`);
-      if (!theta) continue;
+      const weights = weightsOf(tokens, `${kind}-${head}`);
+      if (!weights) continue;
       const label = data.heads[head].name + (kinds.length > 1 ? `, ${kind}` : "");
-      block.append(element("figure", {}, pattern(attentionOf(tokens, theta), label, words)));
+      block.append(element("figure", {}, pattern(weights, label, words)));
     }
     return block;
   });

@@ -94,8 +94,7 @@ function addEditor() {
 /** What there is to see, in a line that a screen reader says: of one head its largest weight. */
 function inShort(tokens, heads, words) {
   if (heads.length > 1) return `${tokens.rows} tokens, ${heads.length} heads.`;
-  const theta = matrixOf(`theta-learned-${heads[0]}`) ?? matrixOf(`theta-true-${heads[0]}`);
-  const weights = attentionOf(tokens, theta);
+  const weights = weightsOf(tokens, `learned-${heads[0]}`) ?? weightsOf(tokens, `true-${heads[0]}`);
   const most = Math.max(...weights.values);
   const place = weights.values.indexOf(most);
   const [r, c] = [Math.floor(place / tokens.rows), place % tokens.rows];
