@@ -169,14 +169,9 @@ class Page:
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
-        width, height = size
-        shape = {"width": width, "height": height, "mobile": width < 600}
-        self.send("Emulation.setDeviceMetricsOverride", deviceScaleFactor=1, **shape)
+        self.resize(*size)
         self.send("Emulation.setScriptExecutionDisabled", value=not scripts)
-        features = [
-            {"name": name.replace("_", "-"), "value": value} for name, value in media.items()
-        ]
-        self.send("Emulation.setEmulatedMedia", features=features)
+        self.media(**media)
         began = time.perf_counter()
         self.send("Page.navigate", url=path.resolve().as_uri())
         browser.wait(self._session, "Page.loadEventFired")
@@ -184,6 +179,15 @@ class Page:
 
     def send(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self._browser.send(method, self._session, **parameters)
+
+    def resize(self, width: int, height: int = 900) -> None:
+        shape = {"width": width, "height": height, "mobile": width < 600}
+        self.send("Emulation.setDeviceMetricsOverride", deviceScaleFactor=1, **shape)
+
+    def media(self, **wanted: str) -> None:
+        """What the reader asked the system for, as in prefers_color_scheme="dark"."""
+        features = [{"name": it.replace("_", "-"), "value": wanted[it]} for it in wanted]
+        self.send("Emulation.setEmulatedMedia", features=features)
 
     def run(self, expression: str) -> Any:
         """The value of an expression in the page."""

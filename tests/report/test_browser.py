@@ -13,14 +13,13 @@ from gradine.report import write_report
 pytestmark = pytest.mark.browser
 
 REPORTS = ("learned", "stopped", "exact", "noisy")
-WIDTHS = {"desktop": 1280, "phone": 390, "small phone": 320}
+WIDTHS = (1280, 390, 320)  # a desktop, phones
 #: Roles that one operates, or that hold what one reads: each needs a name to be called by.
 NAMED = {
     "application",
     "button",
     "checkbox",
     "combobox",
-    "group",
     "image",
     "link",
     "navigation",
@@ -41,17 +40,15 @@ def reports(tmp_path_factory, pair, cancelled, exact, noisy) -> Path:
     return folder
 
 
-@pytest.fixture
-def opened(browser, reports):
-    """Opens pages that must have nothing to complain about, and closes them."""
-    pages = []
-
-    def open_page(name: str, width: int = 1280, **options):
-        pages.append(browser.page(reports / f"{name}.html", width, **options))
-        return pages[-1]
-
-    yield open_page
-    for page in pages:
+@pytest.fixture(scope="module")
+def pages(browser, reports):
+    """Each report, opened once; in the end it must have had nothing to complain about."""
+    opened = {name: browser.page(reports / f"{name}.html") for name in REPORTS}
+    for page in opened.values():  # all of it in view
+        page.run("document.querySelectorAll('details').forEach(part => part.open = true)")
+        page.run("document.getElementById('steps-all').click()")
+    yield opened
+    for page in opened.values():
         assert page.complaints() == []
         assert page.requests() == []
         page.close()
@@ -63,36 +60,42 @@ def shade(page, path: Path) -> float:
 
 
 @pytest.mark.parametrize("name", REPORTS)
-@pytest.mark.parametrize("device", WIDTHS)
-def test_page_renders_and_nothing_sticks_out_sideways(opened, tmp_path, name, device):
-    page = opened(name, WIDTHS[device])
-    page.run("document.querySelectorAll('details').forEach(part => part.open = true)")
-    page.run("document.getElementById('steps-all').click()")
-    assert page.run("document.documentElement.scrollWidth") == WIDTHS[device]
-    page.photograph(tmp_path / "page.png")
-    assert len(Image.open(tmp_path / "page.png").convert("RGB").getcolors(2**24) or ()) > 100
+def test_page_renders_and_nothing_sticks_out_sideways(pages, tmp_path, name):
+    page = pages[name]
+    for width in WIDTHS:
+        page.resize(width)
+        assert page.run("document.documentElement.scrollWidth") == width
+        page.photograph(tmp_path / "page.png")
+        colours = Image.open(tmp_path / "page.png").convert("RGB").getcolors(2**24)
+        assert colours is not None and len(colours) > 100
 
 
-def test_colours_follow_the_system_and_the_switch(opened, tmp_path):
-    dark = opened("learned", prefers_color_scheme="dark")
-    light = opened("learned", prefers_color_scheme="light")
-    assert shade(dark, tmp_path / "dark.png") < 80 < 200 < shade(light, tmp_path / "light.png")
-    for page, key, darker in ((dark, "l", False), (light, "d", True)):
+def test_colours_follow_the_system_and_the_switch(pages, tmp_path):
+    page, picture = pages["stopped"], tmp_path / "page.png"
+
+    def dark(scheme: str, *keys: str) -> bool:
+        page.media(prefers_color_scheme=scheme)
         page.run("document.getElementById('theme').focus()")
-        page.press(key)  # a select goes to the option that begins so
-        assert (shade(page, tmp_path / "other.png") < 80) == darker
-        page.run("document.getElementById('theme').focus()")
-        page.press("a")
-        assert (shade(page, tmp_path / "other.png") < 80) != darker
+        for key in keys:
+            page.press(key)
+        mean = shade(page, picture)
+        assert mean < 80 or mean > 200
+        return mean < 80
+
+    down, up = "ArrowDown", "ArrowUp"
+    assert dark("dark") and not dark("light")
+    assert not dark("dark", down)  # light
+    assert dark("light", down)  # dark
+    assert dark("dark", up, up) and not dark("light")  # as the system
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_every_control_has_a_name(opened, name):
-    page = opened(name)
-    page.run("document.querySelectorAll('details').forEach(part => part.open = true)")
-    names = page.names()
+def test_every_control_has_a_name(pages, name):
+    names = pages[name].names()
     nameless = [role for role, words in names if role in NAMED and not words.strip()]
     assert nameless == []
+    plain = "[role]:not([aria-label], [role=alert])"  # an alert says what there is to say
+    assert pages[name].run(f"document.querySelectorAll('{plain}').length") == 0
     roles = {role for role, _ in names}
     assert {"banner", "navigation", "main", "region", "link", "button", "combobox"} <= roles
     if name != "stopped":
@@ -132,26 +135,25 @@ CONTRAST = """(() => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["learned", "stopped"])
-def test_text_stands_out(opened, name, scheme):
-    page = opened(name, prefers_color_scheme=scheme)
-    page.run("document.getElementById('steps-all').click()")
-    assert page.run(CONTRAST) == []
+def test_text_stands_out(pages, name, scheme):
+    pages[name].media(prefers_color_scheme=scheme)
+    assert pages[name].run(CONTRAST) == []
 
 
-def test_without_scripts_the_page_tells_all_the_same(opened):
-    page = opened("learned", scripts=False)
+def test_nothing_moves_where_motion_is_not_wanted(pages):
+    style = "getComputedStyle(document.documentElement).scrollBehavior"
+    for wanted, behaviour in (("reduce", "auto"), ("no-preference", "smooth")):
+        pages["stopped"].media(prefers_reduced_motion=wanted)
+        assert pages["stopped"].run(style) == behaviour
+
+
+def test_without_its_script_the_page_tells_all_the_same(browser, reports):
+    page = browser.page(reports / "learned.html", scripts=False)
     words = page.run("document.body.innerText")
     for phase in ("1 crude sum", "5 span", "polish", "the end: verified"):
         assert f"\n{phase}\n" in words
     assert "Tokens of your own" not in words and "Copy the Python" not in words
-    shown = page.run(
-        "[...document.querySelectorAll('button, select')].filter(it => it.checkVisibility()).length"
-    )
-    assert shown == 0
+    visible = "[...document.querySelectorAll('button, select')].filter(it => it.checkVisibility())"
+    assert page.run(f"{visible}.length") == 0
     assert page.run("document.querySelectorAll('.pattern td').length") > 0
-
-
-def test_nothing_moves_where_motion_is_not_wanted(opened):
-    style = "getComputedStyle(document.documentElement).scrollBehavior"
-    assert opened("stopped", prefers_reduced_motion="reduce").run(style) == "auto"
-    assert opened("stopped", prefers_reduced_motion="no-preference").run(style) == "smooth"
+    page.close()

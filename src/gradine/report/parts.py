@@ -42,7 +42,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         for row in rows
     ]
     return (
-        f'<div class="wide"><table>\n<thead><tr>{top}</tr></thead>\n'
+        f'<div class="wide"><table aria-label="{escape(", ".join(filter(None, head)))}">\n'
+        f"<thead><tr>{top}</tr></thead>\n"
         f"<tbody>\n{chr(10).join(lines)}\n</tbody></table></div>"
     )
 
