@@ -28,7 +28,7 @@ def run(code: str, given: dict[str, object]) -> gradine.Fit:
 def test_a_run_on_arrays_with_its_settings():
     truth = gradine.plant(1, 4, scale=2.0, seed=1)
     X = gradine.sample_inputs(1500, 3, 4, seed=2)
-    exact = gradine.ExactConfig(moments=MomentConfig(passes=3), curve_points=0)
+    exact = gradine.ExactConfig(moments=MomentConfig(probes=12), curve_points=0)
     config = gradine.LearnConfig(exact=exact, confidence=0.9)
     fit = gradine.learn(X, truth(X), heads=1, method="exact", seed=7, config=config)
     code = python_of(fit)
