@@ -37,7 +37,7 @@ $(BIN)/python:
 # The demo runs what a user would install. Where `make test` or `make bench` has put an editable
 # install, that one serves: replacing it would leave the tests with a stale copy.
 EDITABLE := $(wildcard $(VENV)/.installed-test $(VENV)/.installed-bench)
-$(VENV)/.installed: $(INSTALL_INPUTS) $(EDITABLE) $(shell find src -name '*.py') | $(BIN)/python
+$(VENV)/.installed: $(INSTALL_INPUTS) $(EDITABLE) $(shell find src -name '*.py' -o -name '*.js') | $(BIN)/python
 	$(if $(EDITABLE),,$(PIP) install --quiet -c constraints.txt .)
 	touch $@
 

@@ -1,14 +1,12 @@
 """Make docs/images/report.png: a run on a planted layer, and its report in short.
 
-    python scripts/make_images.py
+    python -m scripts.make_images
 
 Needs the package and a chromium browser; takes about half a minute on two idle cores.
 """
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -18,6 +16,7 @@ from PIL import Image
 
 import gradine
 from gradine.report import report_html
+from scripts.chromium import found, opened
 
 TARGET = Path(__file__).parent.parent / "docs" / "images" / "report.png"
 WIDTH, SCALE = 1160, 1.5
@@ -28,10 +27,11 @@ SHORT = """
 body { max-width: none; padding: 0.8rem; }
 main { display: grid; grid-template-columns: 1fr 1fr; gap: 0.8rem; }
 section { margin: 0; }
-#verdict, #heads { grid-column: 1 / 3; }
-header, #body, #polish, #attention, #certificate, #ledger, section > p, .panel:has(table),
-#hull .panel + .panel, #hull dl, .way, #verdict dl div:nth-child(4) { display: none; }
-#verdict > p { display: block; max-width: none; }
+#verdict, #answer { grid-column: 1 / 3; }
+header, nav, .bar, .readout, .numbers, #phases, #body, #polish, #attention, #known, #certificate,
+#again, #ledger, section > p, .panel:has(> .wide), #hull .panel + .panel,
+#hull dl, .way, #verdict dl div:nth-child(4) { display: none !important; }
+#verdict > p { display: block !important; max-width: none; }
 #verdict h2 { font-size: 1.4rem; }
 #heads { display: grid; grid-template-columns: repeat(3, 1fr); gap: 0.2rem 2rem; }
 #heads h2 { grid-column: 1 / 4; }
@@ -42,29 +42,13 @@ header, #body, #polish, #attention, #certificate, #ledger, section > p, .panel:h
 """
 
 
-def browser() -> str:
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        if found := shutil.which(name):
-            return found
-    sys.exit("make_images: no chromium browser found")
-
-
 def photograph(page: Path, picture: Path) -> None:
-    command = [
-        browser(),
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--no-first-run",
-        "--hide-scrollbars",
-        "--blink-settings=preferredColorScheme=1",
-        f"--user-data-dir={page.parent / 'profile'}",
-        f"--force-device-scale-factor={SCALE}",
-        f"--window-size={WIDTH},2000",
-        f"--screenshot={picture}",
-        page.as_uri(),
-    ]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    program = found()
+    if program is None:
+        sys.exit("make_images: no chromium browser found")
+    with opened(program) as browser:
+        shown = browser.page(page, WIDTH, 2000, prefers_color_scheme="light")
+        shown.photograph(picture, SCALE)
 
 
 def trimmed(image: Image.Image) -> Image.Image:

@@ -43,6 +43,7 @@ STORY = [
     "scalar",
     "choosing",
     "certificate",
+    "report",
     "limits",
     "features",
     "hard",

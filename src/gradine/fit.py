@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -146,6 +147,8 @@ class Fit(Displayed):
     config: LearnConfig
     survey: Survey  #: of the examples; where a layer was asked, of those that verify
     asking: Asking | None = None  #: None: from examples, nothing was asked
+    #: Arguments of the call that made it, beside data, seed and config: to run it again.
+    call: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         error = "" if self.held_out_error is None else f", held_out_error={self.held_out_error:.2g}"

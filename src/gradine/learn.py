@@ -169,6 +169,7 @@ def learn_examples(
         method=ended.method,
         config=config,
         survey=seen,
+        call={"heads": heads, "method": method},
     )
 
 

@@ -128,6 +128,7 @@ def learn_by_queries(
         config=config,
         survey=_survey(X, Y),
         asking=_asking(before, learning, source.usage, precision, Y),
+        call={"heads": heads, "max_queries": max_queries, "method": method},
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +13,7 @@ import gradine
 from gradine.exact.config import ExactConfig
 from gradine.learn import LearnConfig
 from gradine.sculpt.config import SculptConfig
+from scripts.chromium import NAMES, Chromium, found, opened
 
 # A coarse net is enough where the polish follows: these runs serve the report, not the learner.
 QUICK = LearnConfig(
@@ -109,3 +112,14 @@ def undetermined() -> Run:
     X = gradine.sample_inputs(2000, seq_len=3, dim=6, kind="gaussian", seed=2)
     X[..., 5] = X[..., 4]
     return Run(gradine.learn(X, truth(X), method="exact", heads=1, config=QUICK), truth, X[0])
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Chromium]:
+    program = found()
+    if program is None and os.environ.get("CI"):
+        pytest.fail(f"none of {', '.join(NAMES)} is installed, and CI must not go without")
+    if program is None:
+        pytest.skip(f"none of {', '.join(NAMES)} is installed")
+    with opened(program) as started:
+        yield started

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import re
 from html.parser import HTMLParser
 
 SCULPT = ("sum", "body", "hull", "polish")
-ANSWER = ("heads", "attention", "known", "certificate", "ledger")
+ANSWER = ("heads", "attention", "known", "certificate", "again", "ledger")
 VOID = {"meta", "img", "rect", "path", "use", "br", "link", "input", "hr"}
 
 
@@ -46,11 +49,12 @@ class Outline(HTMLParser):
 def check_page(html: str, *phases: str) -> Outline:
     """What holds for every report; ``phases`` are its sections about phases, sculpt's if none."""
     outline = Outline(html)
-    assert outline.sections == ["verdict", *(phases or SCULPT), *ANSWER]
+    assert outline.sections == ["verdict", "phases", *(phases or SCULPT), *ANSWER]
     assert outline.open == []
     assert len(set(outline.ids)) == len(outline.ids)
     assert outline.wordless == 0
-    assert not re.search(r"https?:|<script|<link|@import|(?:src|href)=\"(?!data:|#)", html)
+    assert not re.search(r"https?:|<link|@import|(?:src|href)=\"(?!data:|#)", html)
+    check_scripts(html)
     assert "nan" not in re.findall(r">([^<]*)<", html)
     references = set(re.findall(r'(?:href="|url\()#([\w-]+)', html))
     assert references <= set(outline.ids)
@@ -58,5 +62,16 @@ def check_page(html: str, *phases: str) -> Outline:
     return outline
 
 
+def check_scripts(html: str) -> None:
+    """Data that is JSON, and one script, which the policy names by what it is."""
+    found = re.findall(r"<script([^>]*)>(.*?)</script>", html, re.DOTALL | re.IGNORECASE)
+    assert [attributes for attributes, _ in found] == [' type="application/json" id="data"', ""]
+    json.loads(found[0][1])
+    digest = base64.b64encode(hashlib.sha256(found[1][1].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in html
+    assert not re.search(r"\beval\b|innerHTML|Function\(|fetch\(|import\(", found[1][1])
+
+
 def words_of(html: str) -> str:
-    return re.sub(r"\s+", " ", re.sub(r"<style>.*?</style>|<[^>]+>", " ", html, flags=re.DOTALL))
+    code = r"<(style|script)\b.*?</\1>|<[^>]+>"
+    return re.sub(r"\s+", " ", re.sub(code, " ", html, flags=re.DOTALL))

@@ -157,11 +157,12 @@ def test_reasons_are_escaped(exact):
     assert "<b>" not in html and "&lt;b&gt;&amp;" in section_of(html, "moments")
 
 
-def test_ledger_knows_every_figure(exact, noisy):
-    words = words_of(section_of(report_html(exact.fit), "ledger"))
-    assert "exact: yes" in words and "True" not in words.split("Settings")[0]
+def test_every_figure_is_told(exact, noisy):
+    html = report_html(exact.fit)
+    steps, words = (words_of(section_of(html, name)) for name in ("phases", "ledger"))
+    assert "exact yes" in steps and "True" not in steps
     assert f"curve {int(exact.fit.phases['curve'].examples[-1])} " in words
-    assert "exact: no" in words_of(section_of(report_html(noisy.fit), "ledger"))
+    assert "exact no" in words_of(section_of(report_html(noisy.fit), "phases"))
     assert "exact.starts" in words and "exact.moments.probes" in words
 
 

@@ -175,7 +175,8 @@ def run(request: Request) -> Outcome:
         check_free(request.out, request.resume, request.overwrite)
         fit = _learn(request, config, examples)
         shown = (request.shown or _first_example(examples, fit)) if request.report else None
-        return finish(folder, fit, {"data": request.data_name}, request.truth, shown)
+        file = None if isinstance(request.data, Examples) else request.data_name
+        return finish(folder, fit, {"data": request.data_name}, request.truth, shown, file)
 
 
 def _first_example(examples: Examples, fit: Fit) -> Shown:
@@ -193,8 +194,12 @@ def finish(
     extra: dict[str, Any],
     truth: AttentionLayer | None,
     shown: Shown | None,
+    data: str | None = None,
 ) -> Outcome:
-    """Write what a run came to; a report only with an example to show in it."""
+    """Write what a run came to; a report only with an example to show in it.
+
+    ``data`` is the file of the examples, for the Python in the report.
+    """
     result = write_run(folder, fit, extra)
     match = None
     if truth is not None and fit.layer is not None:
@@ -202,7 +207,7 @@ def finish(
         match = compare(fit.layer, truth, seq_len=fit.survey.seq_len, kind=kind)
     written = [LAYER] if fit.learned else []
     written.append(RESULT)
-    if shown is not None and _write_report(folder, fit, truth, shown, match):
+    if shown is not None and _write_report(folder, fit, truth, shown, match, data):
         written.append(REPORT)
     return Outcome(fit, match, result, folder, tuple(written))
 
@@ -257,6 +262,7 @@ def _write_report(
     truth: AttentionLayer | None,
     shown: Shown,
     match: Match | None,
+    data: str | None,
 ) -> bool:
     """Write report.html; whether it could be drawn does not change what was learned."""
     from gradine.report import write_report  # here: plots load slowly
@@ -269,6 +275,7 @@ def _write_report(
             example=shown.example,
             words=shown.words,
             match=match,
+            data=data,
         )
     except ValueError as error:
         tell(f"{REPORT} was left out: {one_line(error)}")

@@ -29,12 +29,14 @@ def write_report(
     example: ArrayLike | None = None,
     words: Sequence[str] | None = None,
     match: Match | None = None,
+    data: str | None = None,
 ) -> None:
     """Write the report of a run to ``path``; the file appears whole or not at all.
 
     ``truth`` is the layer that was to be found, if it is known; ``match`` is what
     `gradine.compare` said of it, measured here when left out. ``example`` is one token sequence
     (k, d) on which to show the attention patterns, and ``words`` what its tokens stand for.
+    ``data`` is the file of the examples, for the Python that runs it again.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -46,7 +48,7 @@ def write_report(
     ...     Path(folder, "report.html").read_text() == report_html(fit, truth=truth)
     True
     """
-    page = report_html(fit, truth=truth, example=example, words=words, match=match)
+    page = report_html(fit, truth=truth, example=example, words=words, match=match, data=data)
     write_text(path, page)
 
 
@@ -57,6 +59,7 @@ def report_html(
     example: ArrayLike | None = None,
     words: Sequence[str] | None = None,
     match: Match | None = None,
+    data: str | None = None,
 ) -> str:
     """The report as a string; the same run gives the same string.
 
@@ -66,4 +69,4 @@ def report_html(
     >>> report_html(fit).startswith("<!DOCTYPE html>")
     True
     """
-    return page(tell(fit, truth, example, match, words))
+    return page(tell(fit, truth, example, match, words, data))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.layer import AttentionLayer
+from gradine.report.controls import beside_patterns, editor
 from gradine.report.draw import number
-from gradine.report.matrices import MOST_SIDE, colour_bar, pattern, tile
+from gradine.report.matrices import MOST_SIDE, colour_bar, pattern, tiles
 from gradine.report.parts import section
 from gradine.report.story import HeadPair, Story
 from gradine.status import Status
 
-__all__ = ["attention", "heads"]
+__all__ = ["attention", "heads", "matrices_of", "name_of", "shown_pairs"]
 
 Array = NDArray[np.float64]
 
@@ -54,9 +54,15 @@ def heads(story: Story) -> str:
         text += " Every Theta has norm 1: only its product with W has a scale."
     if max(*story.learned.theta.shape[1:], story.learned.out_dim) > MOST_SIDE:
         text += " Matrices are too large to show whole: a pixel is the strongest entry of a block."
-    pairs = story.pairs
-    content = "\n".join(_head(story, pair) for pair in pairs[:MOST_HEADS])
-    return section("heads", title, text, content + _left_out(len(pairs)) + _function_error(story))
+    shown = enumerate(shown_pairs(story))
+    content = "\n".join(_head(story, pair, place) for place, pair in shown)
+    more = _left_out(len(story.pairs)) + _function_error(story)
+    return section("heads", title, text, content + more)
+
+
+def shown_pairs(story: Story) -> list[HeadPair]:
+    """The heads that there is room for."""
+    return story.pairs[:MOST_HEADS]
 
 
 def _caveat(story: Story) -> str:
@@ -92,79 +98,89 @@ def _function_error(story: Story) -> str:
     )
 
 
-def _name(pair: HeadPair) -> str:
+def name_of(pair: HeadPair) -> str:
+    """What a reader is told that a head is called."""
     if pair.learned is None:
         return f"True head {pair.true}: not found"
     return f"Head {pair.learned}"
 
 
-def _head(story: Story, pair: HeadPair) -> str:
+def matrices_of(story: Story, pair: HeadPair, symbol: str) -> dict[str, Array]:
+    """Theta or W of a head: learned, true and their difference, whatever of them there is."""
+    shown = {}
+    for label, layer, index in (
+        ("learned", story.learned, pair.learned),
+        ("true", story.truth, pair.true),
+    ):
+        if layer is not None and index is not None:
+            shown[label] = getattr(layer, symbol)[index]
+    if len(shown) == 2:
+        shown["difference"] = shown["learned"] - shown["true"]
+    return shown
+
+
+def _head(story: Story, pair: HeadPair, place: int) -> str:
     rows = []
     for symbol, error in (("theta", pair.theta_error), ("w", pair.w_error)):
-        learned = _matrix(story.learned, symbol, pair.learned)
-        true = _matrix(story.truth, symbol, pair.true)
-        rows.append(_tiles(_name(pair), symbol.capitalize(), learned, true, error))
+        shown = matrices_of(story, pair, symbol)
+        names = {label: f"{symbol}-{label}-{place}" for label in shown}
+        largest = float(max(np.abs(matrix).max() for matrix in shown.values()))
+        pictures = tiles(shown, largest, f"{name_of(pair)}: {symbol.capitalize()}", names)
+        words = "" if error is None else f"<span>relative error {number(error)}</span>"
+        scale = f'<p class="scale">{colour_bar(largest)}{words}</p>'
+        rows.append(f'<div class="panel">{pictures}{scale}</div>')
     if pair.true is None and story.truth is not None:
         rows.append('<p class="note">No true head is left to match this one.</p>')
-    inside = f'<h3>{_name(pair)}</h3><div class="panels">{"".join(rows)}</div>'
-    return f'<div class="head">{inside}</div>'
-
-
-def _matrix(layer: AttentionLayer | None, symbol: str, index: int | None) -> Array | None:
-    return None if layer is None or index is None else getattr(layer, symbol)[index]
-
-
-def _tiles(
-    name: str, symbol: str, learned: Array | None, true: Array | None, error: float | None
-) -> str:
-    """Learned, true and difference on one scale, whatever of them there is."""
-    shown = {"learned": learned, "true": true}
-    if learned is not None and true is not None:
-        shown["difference"] = learned - true
-    present = {label: matrix for label, matrix in shown.items() if matrix is not None}
-    largest = float(max(np.abs(matrix).max() for matrix in present.values()))
-    figures = "".join(
-        f"<figure>{tile(matrix, largest, f'{name}: {symbol}, {label}')}"
-        f"<figcaption>{symbol}, {label}</figcaption></figure>"
-        for label, matrix in present.items()
-    )
-    words = "" if error is None else f"<span>relative error {number(error)}</span>"
-    return (
-        f'<div class="panel"><div class="tiles">{figures}</div>'
-        f'<p class="scale">{colour_bar(largest)}{words}</p></div>'
-    )
+    inside = f'<h3>{name_of(pair)}</h3><div class="panels">{"".join(rows)}</div>'
+    return f'<div class="head" data-head="{place}">{inside}</div>'
 
 
 def attention(story: Story) -> str:
-    """The attention patterns on one example."""
+    """The attention patterns on one example, and on tokens of the reader's own."""
     title = "Attention patterns on an example"
     if story.learned is None:
         return section("attention", title, "", "")
     if story.example is None:
-        return section("attention", title, "No example was given to show.", "", reached=True)
-    text = _caveat(story)
-    text += (
+        text = "No example was given to show."
+    else:
+        text = _caveat(story) + _meaning(story)
+    kind = "named" if story.words else "panels"
+    patterns = f'<div id="patterns" class="{kind}">{_patterns(story)}</div>'
+    more = _left_out(len(story.pairs)) if story.example is not None else ""
+    content = editor(story) + patterns + beside_patterns() + more
+    return section("attention", title, text, content)
+
+
+def _meaning(story: Story) -> str:
+    assert story.learned is not None
+    text = (
         "One sequence of tokens: each row is a query, each column a token it may look at"
         f"{', and a row sums to 1' if story.learned.function.normalised else ''}; more colour is "
         "more weight. Rows that are all alike would mean a head that ignores the query"
     )
     equal = story.truth is not None and not story.function_only
-    text += "; learned and true patterns should be equal." if equal else "."
+    return text + ("; learned and true patterns should be equal." if equal else ".")
+
+
+def _patterns(story: Story) -> str:
+    if story.example is None or story.learned is None:
+        return ""
     learned = story.learned.attention(story.example)
     true = None if story.truth is None else story.truth.attention(story.example)
     blocks = []
-    for pair in story.pairs[:MOST_HEADS]:
+    for place, pair in enumerate(shown_pairs(story)):
         shown = []
         if pair.learned is not None:
             shown.append(("learned", learned[pair.learned]))
         if pair.true is not None and true is not None:
             shown.append(("true", true[pair.true]))
         figures = "".join(
-            f"<figure>{pattern(weights, f'{_name(pair)}, {label}', story.words)}"
-            f"<figcaption>{_name(pair)}{'' if true is None else f', {label}'}</figcaption></figure>"
+            "<figure>"
+            + pattern(
+                weights, f"{name_of(pair)}{'' if true is None else f', {label}'}", story.words
+            )
+            + "</figure>"
             for label, weights in shown
         )
-        blocks.append(f'<div class="tiles">{figures}</div>')
-    kind = "named" if story.words else "panels"
-    content = f'<div class="{kind}">{"".join(blocks)}</div>{_left_out(len(story.pairs))}'
-    return section("attention", title, text, content)
+        blocks.append(f'<div class="tiles" data-head="{place}">{figures}</div>')
+    return "".join(blocks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 import numpy as np
@@ -12,35 +12,54 @@ from numpy.typing import NDArray
 
 from gradine.report.draw import number
 
-__all__ = ["MOST_SIDE", "colour_bar", "pattern", "tile"]
+__all__ = ["MOST_SIDE", "colour_bar", "condensed", "pattern", "step_of", "tile", "tiles"]
 
 Array = NDArray[np.float64]
 
 MOST_SIDE = 128  # entries along a side of an image: the page must stay small
-CELL = 40  # of a pattern, in units of its drawing
 MOST_WEIGHTS = 8  # tokens up to which weights are printed
 MOST_WORDS = 24  # tokens up to which words stand beside a pattern
-WORD_ROOM = 120  # for them
-MOST_LETTERS = 11
 COLOURS = "RdBu_r"  # blue below zero, white at zero, red above
 
 
-def tile(matrix: Array, largest: float, label: str, most: int = MOST_SIDE) -> str:
+def tiles(shown: Mapping[str, Array], largest: float, title: str, names: Mapping[str, str]) -> str:
+    """Matrices of one shape side by side, on one scale.
+
+    ``names`` are those of their numbers, which the script of the page reads (`explore`).
+    """
+    figures = "".join(
+        f"<figure>{tile(matrix, largest, f'{title}, {label}', names[label])}"
+        f"<figcaption>{title.rpartition(': ')[2]}, {label}</figcaption></figure>"
+        for label, matrix in shown.items()
+    )
+    rows, columns = next(iter(shown.values())).shape
+    return f'<div class="tiles" data-rows="{rows}" data-columns="{columns}">{figures}</div>'
+
+
+def tile(
+    matrix: Array, largest: float, label: str, numbers: str = "", most: int = MOST_SIDE
+) -> str:
     """A matrix as an image of one pixel an entry, colours symmetric about zero.
 
     One with more than ``most`` entries along a side is condensed.
     """
-    shown = _condensed(matrix, most)
+    shown = condensed(matrix, most)
     levels = np.clip(np.round(127.5 + 127.5 * shown / (largest or 1.0)), 0, 255)
     sharp = "sharp" if max(shown.shape) <= 64 else "smooth"
     size = f'width="{shown.shape[1]}" height="{shown.shape[0]}"'
     source = _png(levels.astype(np.uint8))
-    return f'<img class="{sharp}" src="{source}" {size} alt="{escape(label)}">'
+    values = f' data-values="{numbers}"' if numbers else ""
+    return f'<img class="{sharp}" src="{source}" {size} alt="{escape(label)}"{values}>'
 
 
-def _condensed(matrix: Array, most: int) -> Array:
+def step_of(shape: Sequence[int], most: int = MOST_SIDE) -> int:
+    """How many rows and columns of a matrix a pixel stands for."""
+    return -(-max(shape) // most)
+
+
+def condensed(matrix: Array, most: int = MOST_SIDE) -> Array:
     """Large matrices by the strongest entry of each block."""
-    step = -(-max(matrix.shape) // most)
+    step = step_of(matrix.shape, most)
     if step == 1:
         return matrix
     rows, columns = (-(-size // step) * step for size in matrix.shape)
@@ -69,40 +88,30 @@ def colour_bar(largest: float) -> str:
     """What the colours of a row of tiles mean."""
     bar = tile(np.linspace(-largest, largest, 64)[None], largest, "colour bar")
     return (
-        f'<span class="bar"><span>-{number(largest)}</span>{bar}'
+        f'<span class="colours"><span>-{number(largest)}</span>{bar}'
         f"<span>+{number(largest)}</span></span>"
     )
 
 
 def pattern(weights: Array, label: str, words: Sequence[str] | None = None) -> str:
-    """Attention weights (k, k): query tokens down, tokens looked at across, with their names."""
-    k, cell = len(weights), CELL
-    meaning = escape(f"{label}: rows are queries, columns the tokens looked at")
+    """Attention weights (k, k): query tokens down, tokens looked at across, with their names.
+
+    The script of the page makes the same table of other tokens (6_patterns.js).
+    """
+    k = len(weights)
     if k > (MOST_WORDS if words else MOST_WEIGHTS):
-        return tile(weights, 1.0, meaning)
-    size, margin = (18, WORD_ROOM) if words else (13, 0)
-    parts = []
-    for r, row in enumerate(weights):
-        for c, weight in enumerate(row):
-            place = f'x="{margin + c * cell + 1}" y="{margin + r * cell + 1}"'
-            parts.append(
-                f'<rect {place} width="{cell - 2}" height="{cell - 2}" '
-                f'fill="#1f9d72" fill-opacity="{weight:.3f}" stroke="var(--line)"/>'
-            )
-            if k <= MOST_WEIGHTS:
-                parts.append(
-                    f'<text x="{margin + c * cell + cell // 2}" y="{margin + r * cell + 25}">'
-                    f"{weight:.2f}</text>"
-                )
-    for i, word in enumerate(words or ()):
-        middle = margin + i * cell + cell // 2
-        shown = escape(word if len(word) <= MOST_LETTERS else word[: MOST_LETTERS - 1] + "\u2026")
-        style = f'style="font-size:{size}px;text-anchor:'
-        parts.append(f'<text x="{margin - 6}" y="{middle + 5}" {style}end">{shown}</text>')
-        turned = f'transform="translate({middle + 5} {margin - 6}) rotate(-90)"'
-        parts.append(f'<text {turned} {style}start">{shown}</text>')
-    side = margin + k * cell
+        meaning = f"{label}: rows are queries, columns the tokens looked at"
+        return tile(weights, 1.0, meaning) + f"<figcaption>{escape(label)}</figcaption>"
+    names = [escape(name) for name in words or map(str, range(1, k + 1))]
+    top = "".join(f'<th scope="col"><span>{name}</span></th>' for name in names)
+    rows = "".join(
+        f'<tr><th scope="row">{name}</th>'
+        + "".join(f'<td style="--w:{w:.3f}"><span>{w:.2f}</span></td>' for w in row)
+        + "</tr>"
+        for name, row in zip(names, weights, strict=True)
+    )
+    kind = f"pattern{' named' if words else ''}{' dense' if k > MOST_WEIGHTS else ''}"
     return (
-        f'<svg class="pattern" viewBox="0 0 {side} {side}" role="img" aria-label="{meaning}">'
-        f"{''.join(parts)}</svg>"
+        f'<table class="{kind}"><caption>{escape(label)}</caption>'
+        f"<thead><tr><td></td>{top}</tr></thead><tbody>{rows}</tbody></table>"
     )

@@ -131,7 +131,7 @@ def _heads(layer: AttentionLayer) -> str:
 
 
 def _figure(matrix: Array, largest: float, label: str) -> str:
-    image = tile(matrix, largest, label, MOST_SIDE)
+    image = tile(matrix, largest, label, most=MOST_SIDE)
     return f"<figure>{image}<figcaption>{label}</figcaption></figure>"
 
 

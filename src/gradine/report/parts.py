@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-__all__ = ["facts", "panels", "section", "table"]
+__all__ = ["code", "facts", "panels", "section", "table"]
 
 NOT_REACHED = "Nothing to show: this run has no result of this phase."
 
@@ -42,7 +42,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         for row in rows
     ]
     return (
-        f'<div class="wide"><table>\n<thead><tr>{top}</tr></thead>\n'
+        f'<div class="wide"><table aria-label="{escape(", ".join(filter(None, head)))}">\n'
+        f"<thead><tr>{top}</tr></thead>\n"
         f"<tbody>\n{chr(10).join(lines)}\n</tbody></table></div>"
     )
 
@@ -54,3 +55,12 @@ def facts(items: Mapping[str, str]) -> str:
         for name, value in items.items()
     ]
     return f'<dl class="facts">{"".join(lines)}</dl>'
+
+
+def code(name: str, text: str) -> str:
+    """Code that can be copied; ``text`` is plain and is escaped here."""
+    return (
+        f'<pre tabindex="0" role="region" aria-label="Python"><code id="{name}">{escape(text)}'
+        f'</code></pre>\n<p><button type="button" data-copy="{name}" hidden>Copy the Python'
+        f'</button> <output id="{name}-said" aria-live="polite"></output></p>'
+    )

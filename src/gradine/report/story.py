@@ -47,6 +47,7 @@ class Story:
     match: Match | None
     example: Array | None
     words: tuple[str, ...] | None  #: what the tokens of the example stand for
+    data: str | None = None  #: file of the examples, if they are in one
 
     @property
     def estimates(self) -> list[Estimate]:
@@ -61,7 +62,7 @@ class Story:
         for label, layer in (("net search", self.fit.theorem), ("polished", self._polished)):
             if layer is not None:
                 found.append((label, layer.w.sum(axis=0), None))
-        reference = self._reference
+        reference = self.reference
         estimates = [
             Estimate(label, self._distance(value, reference), residual)
             for label, value, residual in found
@@ -75,7 +76,8 @@ class Story:
         return None if done is None or getattr(done, "skipped", "") else self.fit.candidate
 
     @property
-    def _reference(self) -> Array | None:
+    def reference(self) -> Array | None:
+        """The sum of the W: the true one, or else the last."""
         layer = self.truth or self.learned
         return None if layer is None else layer.w.sum(axis=0)
 
@@ -193,6 +195,7 @@ def tell(
     example: ArrayLike | None,
     match: Match | None,
     words: Sequence[str] | None = None,
+    data: str | None = None,
 ) -> Story:
     """Check what was given and bring both layers to one form."""
     learned = fit.candidate
@@ -209,6 +212,7 @@ def tell(
         match=match,
         example=None if example is None else _check_example(fit, example),
         words=None if words is None else _check_words(words, example),
+        data=data,
     )
 
 

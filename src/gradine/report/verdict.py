@@ -10,7 +10,7 @@ from gradine.report.parts import facts
 from gradine.report.story import Story
 from gradine.status import Status
 
-__all__ = ["said", "sign_of", "verdict", "word_of"]
+__all__ = ["EXACT", "SCULPT", "said", "sign_of", "verdict", "word_of"]
 
 #: The stations of each learner: what a run calls them, and what a reader is told.
 EXACT = {
@@ -137,9 +137,20 @@ def _stations(story: Story, stations: dict[str, str], halt: str | None) -> str:
             kind, sign, words = "done", "✓", ""
         else:
             continue  # it was not asked for
-        mark = f'<span aria-hidden="true">{sign}</span>'
-        items.append(f'<li class="{kind}">{mark} {label}{words}</li>')
+        inside = f'<span aria-hidden="true">{sign}</span> {label}{words}'
+        step = "end" if kind == "halt" else _step(story, name)
+        inside = f'<a href="#phase-{step}">{inside}</a>' if step and kind != "ahead" else inside
+        items.append(f'<li class="{kind}">{inside}</li>')
     return "".join(items)
+
+
+def _step(story: Story, name: str) -> str:
+    """The step of the page that tells of a station; empty: there is none."""
+    if name in story.fit.phases:
+        return name
+    if name == "fit" and story.fits:
+        return list(story.fits)[-1]
+    return "end" if name == "verify" else ""
 
 
 def _passed(story: Story, name: str) -> bool:
