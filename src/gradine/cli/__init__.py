@@ -43,7 +43,7 @@ STORY = (
     plan.plan,
 )
 for command in STORY:
-    app.command()(command)
+    app.command(cls=learn.LearnCommand if command is learn.learn else None)(command)
 app.command("map")(map.draw)
 app.add_typer(hard.app, name="hard")
 app.command()(features.features)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from gradine.cli.console import STOPPED, Ending
 from gradine.cli.options import (
@@ -33,17 +33,30 @@ from gradine.cli.options import (
 from gradine.cli.run import Request, ending_of, print_outcome, read_shown, run
 from gradine.examples import GeneratedExamples
 from gradine.layer import AttentionLayer
+from gradine.learners import learners_of, methods
 from gradine.memory import parse_size
+from gradine.plugins import load_plugins
 
-__all__ = ["learn"]
+__all__ = ["LearnCommand", "learn"]
 
 
-class Method(StrEnum):
-    """The learners of `gradine.learn`."""
+class LearnCommand(TyperCommand):
+    """Says which learners there are, those of installed packages too."""
 
-    auto = "auto"
-    exact = "exact"
-    sculpt = "sculpt"
+    def get_params(self, ctx: Any) -> list[Any]:
+        load_plugins()
+        for parameter in self.params:
+            if parameter.name == "method":
+                parameter.metavar = f"[{'|'.join(methods())}]"
+        return super().get_params(ctx)
+
+
+def _known(method: str) -> str:
+    try:
+        learners_of(method)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return method
 
 
 @dataclass(frozen=True)
@@ -86,7 +99,7 @@ def learn(
         ),
     ] = None,
     heads: Heads = "auto",
-    method: Annotated[Method, typer.Option("--method", help="The learner.")] = Method.auto,
+    method: Annotated[str, typer.Option("--method", help="The learner.", callback=_known)] = "auto",
     seed: Seed = 0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in the folder, if there is one.")
@@ -177,7 +190,7 @@ def learn(
         data=asked.examples(data, inputs, seed),
         out=out,
         heads=number_of_heads(heads),
-        method=method.value,
+        method=method,
         seed=seed,
         resume=resume,
         overwrite=overwrite,

@@ -18,7 +18,7 @@ from gradine.exact.config import ExactConfig
 from gradine.examples import Examples, open_examples
 from gradine.files import OutputError
 from gradine.layer import AttentionLayer
-from gradine.learn import Fit, LearnConfig, Method, learn_examples
+from gradine.learn import Fit, LearnConfig, learn_examples
 from gradine.records import RecordError
 from gradine.runs import (
     LAYER,
@@ -92,7 +92,7 @@ class Request:
     data: str | os.PathLike[str] | Examples  #: where the examples are, or they themselves
     out: Path
     heads: int | Literal["auto"] = "auto"
-    method: Method = "auto"
+    method: str = "auto"
     seed: int = 0
     resume: bool = False
     overwrite: bool = False
