@@ -1,13 +1,19 @@
-"""Recover a black-box attention layer in twenty lines.
+"""
+Recover a black box by asking it
+================================
 
 The layer answers questions and shows nothing else. It is learned by asking, verified on fresh
 questions, and compared with the truth, which nobody but this script knows. Then its owner rounds
 the answers, adds noise, or clips them: what that is worth is measured by the same tool.
 
-Run it with `python examples/black_box.py`. Ask only layers that are yours, or whose owner agrees.
+Ask only layers that are yours, or whose owner agrees.
 """
 
 import gradine
+
+# %%
+# What answers lies behind a function. The learner is told how many coordinates a token has, and
+# no more.
 
 secret = gradine.plant(heads=4, dim=16, scale=2.0, seed=1)
 
@@ -22,6 +28,9 @@ assert fit.learned, fit.reason
 error = gradine.compare(fit.layer, secret).theta_error.max()
 rows = fit.asking.rows_used - fit.asking.verify_rows
 print(f"{fit.heads} heads, theta error {error:.0e}, {rows} rows: {fit.certificate.sentence()}")
+
+# %%
+# The same layer behind answers that are rounded, noisy or clipped.
 
 for name, veil in {
     "float16": gradine.Rounded(black_box, dtype="float16"),

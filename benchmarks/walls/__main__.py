@@ -23,6 +23,7 @@ IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"
 FILES = ("needed", "heads", "parity")
 MEASURED_BY = tuple(f"walls/{name}.py" for name in FILES)
 FIGURES = {"heads": heads, "parity": parity}
+TITLES = {"heads": "Examples against heads", "parity": "Parities", "speedup": "Speedup"}
 PARTS = (*FIGURES, "speedup")
 
 
@@ -50,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if not options.quick:
                     options.images.mkdir(parents=True, exist_ok=True)
                     shutil.copy(Path(folder, f"walls-{name}.png"), options.images)
+        text = f"# {TITLES[name]}\n\n{text}"
         print(text)
         if not options.quick:
             (options.out / f"walls-{name}.md").write_text(text + "\n")
