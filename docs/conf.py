@@ -55,7 +55,7 @@ autodoc_default_options = {
     "exclude-members": "set_fit_request,set_predict_request,set_score_request",
 }
 autosummary_generate = True
-templates_path = ["_templates"]
+templates_path = [str(ROOT / "docs" / "_templates")]
 # Names of others have their own sites; ours that are not public need not have a page.
 nitpick_ignore_regex = [(r"py:.*", r"(?!gradine).*"), (r"py:.*", r"gradine\.\w+\.\w[\w.]*")]
 

@@ -27,10 +27,10 @@ print(f"largest theta error {match.theta_error.max():.0e}, w error {match.w_erro
 # %%
 # The attention matrices, learned above and true below.
 
-learned = fit.layer.theta[match.order]
+learned, true = fit.layer.theta[match.order], truth.canonical().theta
 figure, axes = plt.subplots(2, 3, figsize=(7, 4.6), layout="constrained")
-largest = abs(truth.theta).max()
-for row, (name, theta) in enumerate({"learned": learned, "true": truth.theta}.items()):
+largest = abs(true).max()
+for row, (name, theta) in enumerate({"learned": learned, "true": true}.items()):
     for head, ax in enumerate(axes[row]):
         image = ax.imshow(theta[head], cmap="RdBu", vmin=-largest, vmax=largest)
         ax.set_title(f"{name} head {head + 1}", fontsize=10)

@@ -22,6 +22,7 @@ from gradine.exact.finish import FinishConfig
 from gradine.exact.mixing import MixConfig
 from gradine.exact.moments import MomentConfig
 from gradine.fit import LearnConfig
+from gradine.learners import LEARNERS
 from gradine.queries.config import QueryConfig
 from gradine.sculpt.config import SculptConfig
 from gradine.status import Status
@@ -32,6 +33,7 @@ DOCS = ROOT / "docs"
 PAGES = [README, *sorted(DOCS.glob("*.md"))]
 #: Pages whose snippets build on each other, in the order in which a reader meets them.
 STORY = [
+    "quickstart",
     "index",
     "layers",
     *(f"phase{number}" for number in range(1, 7)),
@@ -49,6 +51,7 @@ STORY = [
     "plan",
     "tails",
     "attention",
+    "extending",
     "map",
     "sources",
     "cluster",
@@ -150,6 +153,30 @@ def test_commands_of_the_page_on_layers(tmp_path, monkeypatch, capsys):
     page = DOCS / "layers.md"
     run_snippets(page, {"np": np, "gradine": gradine})  # these write the model
     assert replay(page, capsys) == [0, 0, 2]
+
+
+def test_commands_of_the_quickstart(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert replay(DOCS / "quickstart.md", capsys) == [0, 0, 0]
+
+
+def test_commands_of_the_page_on_extending(tmp_path, monkeypatch, capsys):
+    """The file of the page, installed as the page says."""
+    page = DOCS / "extending.md"
+    code, _ = next(snippets(page))
+    entry = next(content for language, content in blocks(page) if language == "toml")
+    section, line = entry.strip().splitlines()
+    about = tmp_path / "flat_attention-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: flat-attention\nVersion: 1.0\n")
+    group = section.removeprefix('[project.entry-points."').removesuffix('"]')
+    (about / "entry_points.txt").write_text(f"[{group}]\n{line.replace(chr(34), '')}\n")
+    (tmp_path / "flat_attention.py").write_text(code)
+    monkeypatch.setattr("gradine.learners.LEARNERS", dict(LEARNERS))
+    monkeypatch.delitem(LEARNERS, "flat", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert replay(page, capsys) == [0, 0, 3]
 
 
 def test_demo_of_the_readme(tmp_path, monkeypatch, capsys):
