@@ -7,6 +7,7 @@ import io
 import itertools
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -172,8 +173,10 @@ def test_commands_of_the_page_on_extending(tmp_path, monkeypatch, capsys):
     group = section.removeprefix('[project.entry-points."').removesuffix('"]')
     (about / "entry_points.txt").write_text(f"[{group}]\n{line.replace(chr(34), '')}\n")
     (tmp_path / "flat_attention.py").write_text(code)
-    monkeypatch.setattr("gradine.learners.LEARNERS", dict(LEARNERS))
-    monkeypatch.delitem(LEARNERS, "flat", raising=False)
+    others = {name: learner for name, learner in LEARNERS.items() if name != "flat"}
+    monkeypatch.setattr("gradine.learners.LEARNERS", others)
+    monkeypatch.setattr("gradine.plugins._loaded", set())
+    monkeypatch.delitem(sys.modules, "flat_attention", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     assert replay(page, capsys) == [0, 0, 3]
@@ -204,6 +207,7 @@ def test_every_command_shown_anywhere_has_the_options_it_is_given():
                 command = command.commands[arguments[0]]
             options = {option for parameter in command.params for option in parameter.opts}
             options |= {option for item in command.params for option in item.secondary_opts}
+            options |= {"--help"}
             given = {argument for argument in arguments if argument.startswith("--")}
             assert given <= options, f"{page.name}: gradine {line}"
 
