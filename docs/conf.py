@@ -90,6 +90,7 @@ sphinx_gallery_conf = {
         ]
     ),
     "download_all_examples": False,
+    "default_thumb_file": str(ROOT / "docs" / "images" / "report.png"),
     "write_computation_times": False,  # seconds belong to a machine
     "min_reported_time": 1e9,
     "only_warn_on_example_error": True,  # and warnings are errors: all are seen in one build
@@ -108,11 +109,15 @@ def navigation(app: Sphinx, docname: str, source: list[str]) -> None:
         source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n{entries}\n```\n"
 
 
+#: An accented letter with an index. Without braces the index would end up below the letter.
+ACCENTED = re.compile(r"(\\(?:hat|tilde|bar)\s*(?:\{[^{}]*\}|\\[A-Za-z]+|\w))(?=\s*[_^])")
+
+
 def formula(self: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
     """As MathML, which browsers draw themselves: no script, no font, nothing to fetch."""
     block = isinstance(node, nodes.math_block)
     try:
-        drawn = tex2mathml(node.astext(), as_block=block)
+        drawn = tex2mathml(ACCENTED.sub(r"{\1}", node.astext()), as_block=block)
     except MathError as error:
         logging.getLogger(__name__).warning("%s: %s", node.astext(), error, location=node)
         drawn = self.encode(node.astext())
