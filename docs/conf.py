@@ -109,7 +109,7 @@ def navigation(app: Sphinx, docname: str, source: list[str]) -> None:
         source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n{entries}\n```\n"
 
 
-#: An accented letter with an index. Without braces the index would end up below the letter.
+#: An accented letter with an index: not in a group of its own, the index would end up below it.
 ACCENTED = re.compile(r"(\\(?:hat|tilde|bar)\s*(?:\{[^{}]*\}|\\[A-Za-z]+|\w))(?=\s*[_^])")
 
 
@@ -117,7 +117,7 @@ def formula(self: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
     """As MathML, which browsers draw themselves: no script, no font, nothing to fetch."""
     block = isinstance(node, nodes.math_block)
     try:
-        drawn = tex2mathml(ACCENTED.sub(r"{\1}", node.astext()), as_block=block)
+        drawn = tex2mathml(ACCENTED.sub(r"{\1{}}", node.astext()), as_block=block)
     except MathError as error:
         logging.getLogger(__name__).warning("%s: %s", node.astext(), error, location=node)
         drawn = self.encode(node.astext())

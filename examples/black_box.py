@@ -4,7 +4,7 @@ Recover a black box by asking it
 
 The layer answers questions and shows nothing else. It is learned by asking, verified on fresh
 questions, and compared with the truth, which nobody but this script knows. Then its owner rounds
-the answers, adds noise, or clips them: what that is worth is measured by the same tool.
+the answers, or clips them: what that is worth is measured by the same tool.
 
 Ask only layers that are yours, or whose owner agrees.
 """
@@ -30,12 +30,10 @@ rows = fit.asking.rows_used - fit.asking.verify_rows
 print(f"{fit.heads} heads, theta error {error:.0e}, {rows} rows: {fit.certificate.sentence()}")
 
 # %%
-# The same layer behind answers that are rounded, noisy or clipped.
+# The same layer behind answers that are rounded, or clipped.
 
 for name, veil in {
     "float16": gradine.Rounded(black_box, dtype="float16"),
-    "3 decimals": gradine.Rounded(black_box, decimals=3),
-    "noise of 0.01": gradine.Noisy(black_box, sigma=0.01),
     "clipped at 1": gradine.Clipped(black_box, largest=1.0),
 }.items():
     seen = gradine.learn_by_queries(veil, dim=8)

@@ -12,7 +12,7 @@ import numpy as np
 import gradine
 
 truth = gradine.plant(heads=2, dim=6, scale=2.0, seed=1)
-X = gradine.sample_inputs(1200, seq_len=3, dim=6, seed=2)
+X = gradine.sample_inputs(700, seq_len=3, dim=6, seed=2)
 Y = truth(X)
 white = np.sqrt(np.mean(Y**2)) * np.random.default_rng(3).standard_normal(Y.shape)
 

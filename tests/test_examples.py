@@ -75,12 +75,7 @@ def test_black_box(capsys):
     assert first.startswith("2 heads, theta error ") and "with confidence 99.0%" in first
     assert float(re.findall(r"theta error (\S+),", first)[0]) < 1e-9
     endings = {line[:14].strip(): line[14:].split()[0] for line in veiled}
-    assert endings == {
-        "float16": "learned_up_to_noise",
-        "3 decimals": "learned_up_to_noise",
-        "noise of 0.01": "learned_up_to_noise",
-        "clipped at 1": "not_verified",
-    }
+    assert endings == {"float16": "learned_up_to_noise", "clipped at 1": "not_verified"}
 
 
 @pytest.mark.slow
