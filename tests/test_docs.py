@@ -52,10 +52,10 @@ STORY = [
     "plan",
     "tails",
     "attention",
-    "extending",
     "map",
     "sources",
     "cluster",
+    "extending",
 ]
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
