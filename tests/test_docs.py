@@ -7,6 +7,7 @@ import io
 import itertools
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -22,6 +23,7 @@ from gradine.exact.finish import FinishConfig
 from gradine.exact.mixing import MixConfig
 from gradine.exact.moments import MomentConfig
 from gradine.fit import LearnConfig
+from gradine.learners import LEARNERS
 from gradine.queries.config import QueryConfig
 from gradine.sculpt.config import SculptConfig
 from gradine.status import Status
@@ -32,6 +34,7 @@ DOCS = ROOT / "docs"
 PAGES = [README, *sorted(DOCS.glob("*.md"))]
 #: Pages whose snippets build on each other, in the order in which a reader meets them.
 STORY = [
+    "quickstart",
     "index",
     "notebooks",
     "layers",
@@ -54,6 +57,7 @@ STORY = [
     "map",
     "sources",
     "cluster",
+    "extending",
 ]
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -152,6 +156,32 @@ def test_commands_of_the_page_on_layers(tmp_path, monkeypatch, capsys):
     page = DOCS / "layers.md"
     run_snippets(page, {"np": np, "gradine": gradine})  # these write the model
     assert replay(page, capsys) == [0, 0, 2]
+
+
+def test_commands_of_the_quickstart(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert replay(DOCS / "quickstart.md", capsys) == [0, 0, 0]
+
+
+def test_commands_of_the_page_on_extending(tmp_path, monkeypatch, capsys):
+    """The file of the page, installed as the page says."""
+    page = DOCS / "extending.md"
+    code, _ = next(snippets(page))
+    entry = next(content for language, content in blocks(page) if language == "toml")
+    section, line = entry.strip().splitlines()
+    about = tmp_path / "flat_attention-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: flat-attention\nVersion: 1.0\n")
+    group = section.removeprefix('[project.entry-points."').removesuffix('"]')
+    (about / "entry_points.txt").write_text(f"[{group}]\n{line.replace(chr(34), '')}\n")
+    (tmp_path / "flat_attention.py").write_text(code)
+    others = {name: learner for name, learner in LEARNERS.items() if name != "flat"}
+    monkeypatch.setattr("gradine.learners.LEARNERS", others)
+    monkeypatch.setattr("gradine.plugins._loaded", set())
+    monkeypatch.delitem(sys.modules, "flat_attention", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert replay(page, capsys) == [0, 0, 3]
 
 
 def test_demo_of_the_readme(tmp_path, monkeypatch, capsys):

@@ -23,6 +23,12 @@ IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"
 FILES = ("needed", "heads", "parity", "hidden")
 MEASURED_BY = tuple(f"walls/{name}.py" for name in FILES)
 DRAWN = {"heads": heads, "parity": parity}
+TITLES = {
+    "heads": "Examples against heads",
+    "parity": "Parities",
+    "hidden": "Parity layers",
+    "speedup": "Speedup",
+}
 PARTS = (*DRAWN, "hidden", "speedup")
 
 
@@ -55,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if not options.quick:
                     options.images.mkdir(parents=True, exist_ok=True)
                     shutil.copy(Path(folder, f"walls-{name}.png"), options.images)
+        text = f"# {TITLES[name]}\n\n{text}"
         print(text)
         missed = missed or ("MISSED" in text and not options.quick)
         if not options.quick:

@@ -13,7 +13,6 @@ from gradine.examples import MOST_CERTIFY, Examples, FittingData, Survey
 from gradine.fit import LearnConfig
 
 __all__ = [
-    "LEARNERS",
     "check_request",
     "check_size",
     "exact_objection",
@@ -26,20 +25,11 @@ LARGEST_OUTPUT = 1e10  # beyond, the polish mixes numbers of too different sizes
 
 BAD_BLOCKS = ("stop", "skip")
 
-#: The learners that a method tries in turn.
-LEARNERS: dict[str, tuple[str, ...]] = {
-    "auto": ("exact", "sculpt"),
-    "exact": ("exact",),
-    "sculpt": ("sculpt",),
-}
-
 
 def check_request(
-    examples: Examples, heads: int | str, method: str, seed: int, config: LearnConfig
+    examples: Examples, heads: int | str, seed: int, config: LearnConfig
 ) -> int | None:
     """The number of heads, None for auto; ``ValueError`` for what cannot be asked."""
-    if method not in LEARNERS:
-        raise ValueError(f"method is {method!r}; expected {', '.join(map(repr, LEARNERS))}")
     for name in ("confidence", "share"):
         if not 0.0 < getattr(config, name) < 1.0:
             raise ValueError(f"{name} is {getattr(config, name)}; expected between 0 and 1")

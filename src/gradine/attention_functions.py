@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from gradine import kernels
 from gradine.kernels import AnyArray
+from gradine.plugins import load_plugins
 
 __all__ = [
     "FUNCTIONS",
@@ -206,6 +207,8 @@ def attention_function(name: str | None) -> AttentionFunction:
     >>> attention_function("relu")
     AttentionFunction('relu')
     """
+    if isinstance(name, str) and name not in FUNCTIONS:
+        load_plugins()
     if not isinstance(name, str) or name not in FUNCTIONS:
         raise ValueError(f"attention is {name!r}; expected one of {', '.join(FUNCTIONS)}")
     return FUNCTIONS[name]

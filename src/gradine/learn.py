@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -13,17 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.admission import (
-    LEARNERS,
-    check_request,
-    check_size,
-    exact_objection,
-    held_out_objection,
-    sculpt_objection,
-)
+from gradine.admission import check_request, check_size, held_out_objection
 from gradine.engine import BOOKMARKS, Bookmarks, Engine, check_engine
-from gradine.exact.pipeline import learn_exactly
-from gradine.exact.workshop import RunPhase
 from gradine.examples import (
     ArrayExamples,
     Examples,
@@ -36,20 +26,16 @@ from gradine.examples import (
     without_bad_blocks,
 )
 from gradine.fit import Fit, LearnConfig
-from gradine.layer import AttentionLayer
+from gradine.learners import Request, learners_of
 from gradine.phases import Phases
-from gradine.progress import Listener, Tell, chosen_listener
+from gradine.progress import Listener, chosen_listener
 from gradine.records import fingerprint
-from gradine.sculpt.pipeline import six_phases
-from gradine.sculpt.search import square
-from gradine.solvers.convex import SolverError
 from gradine.status import NotLearned, Status
 from gradine.verdict import Ended, judge
 
 __all__ = ["Fit", "LearnConfig", "Status", "fitting_data", "learn", "learn_examples"]
 
 Array = NDArray[np.float64]
-Method = Literal["auto", "exact", "sculpt"]
 
 LOOKED_AT = 16  # examples by which a survey that is resumed knows its data
 BIAS_Z = 8.0  # a mean output this many standard errors from zero: the layer has biases
@@ -62,7 +48,7 @@ def learn(
     X: Any,
     Y: Any,
     heads: int | Literal["auto"] = "auto",
-    method: Method = "auto",
+    method: str = "auto",
     seed: int = 0,
     *,
     config: LearnConfig | None = None,
@@ -95,7 +81,7 @@ def learn(
 def learn_examples(
     examples: Examples,
     heads: int | Literal["auto"] = "auto",
-    method: Method = "auto",
+    method: str = "auto",
     seed: int = 0,
     *,
     config: LearnConfig | None = None,
@@ -122,44 +108,41 @@ def learn_examples(
     deadline = _deadline(config)
     if config.examples_budget is not None:
         examples = FirstExamples(examples, config.examples_budget)
-    wanted = check_request(examples, heads, method, seed, config)
+    wanted, learners = check_request(examples, heads, seed, config), learners_of(method)
     bookmarks = None if records is None else Bookmarks(Path(records) / BOOKMARKS, resume)
     examples, split, seen = _surveyed(examples, seed, config, listener, engine, bookmarks)
     data = fitting_data(examples, split, seen, config, listener)
     data = replace(data, engine=engine, bookmarks=bookmarks, deadline=deadline)
     check_size(data, seen)
-    objections = {
-        name: objection(data, seen, wanted, config) for name, objection in OBJECTIONS.items()
-    }
-    names = LEARNERS[method]
-    if objections[names[0]]:
-        raise ValueError(f"{examples.name}: {objections[names[0]]}")
+    first = learners[0]
+    if objection := first.objection(data, seen, wanted, config):
+        raise ValueError(f"{examples.name}: {objection}")
     key = _run_key(seen, wanted, method, seed, config)
     phases = Phases(
         listener, examples.n, records=records, resume=resume, key=key, bookmarks=bookmarks
     )
-    request = _Request(data, seen.kind, wanted, config, seed, phases.run, listener.fit_went_on)
+    request = Request(data, seen.kind, wanted, config, seed, phases.run, listener.fit_went_on)
     # Where nothing could be verified in the end, nothing is fitted in the first place.
     hopeless = held_out_objection(data, config)
-    ended = Ended(names[0], None, NotLearned(Status.TOO_FEW_HELD_OUT, hopeless))
+    ended = Ended(first.name, None, NotLearned(Status.TOO_FEW_HELD_OUT, hopeless))
     verdict = judge(ended, data, config)
-    for name in names:
-        if objections[name] or hopeless:
+    for learner in learners:
+        if hopeless or (learner is not first and learner.objection(data, seen, wanted, config)):
             continue
-        latest = RUNS[name](request)
+        latest = learner(request)
         judged = judge(latest, data, config)
-        if name == names[0] or judged.status.learned:
+        if learner is first or judged.status.learned:
             ended, verdict = latest, judged
         if judged.status not in SECOND_CHANCE:
             break
-    candidate = ended.layer
+    candidate, found = ended.layer, phases.results.get("search")
     return Fit(
         status=verdict.status,
         detail=verdict.detail,
         layer=candidate if verdict.status.learned else None,
         certificate=verdict.certificate,
         phases=phases.results,
-        theorem=_layer_of(data, phases.results.get("search")),
+        theorem=None if found is None else request.layer(found.theta, found.w),
         candidate=candidate,
         heads=None if candidate is None else candidate.n_heads,
         held_out_error=verdict.error,
@@ -216,61 +199,10 @@ def _block_size(examples: Examples, config: LearnConfig) -> int:
     return config.block_size or examples.block_size(config.memory)
 
 
-@dataclass(frozen=True, eq=False)
-class _Request:
-    """What a learner is given."""
-
-    data: FittingData
-    kind: str
-    heads: int | None
-    config: LearnConfig
-    seed: int
-    run: RunPhase
-    tell: Tell
-
-
-def _run_exact(request: _Request) -> Ended:
-    data, config = request.data, request.config
-    try:
-        answer = learn_exactly(
-            data,
-            request.kind,
-            request.heads,
-            config.exact,
-            request.seed,
-            request.run,
-            like=data.examples.like,
-            tell=request.tell,
-        )
-    except NotLearned as stopped:
-        return Ended("exact", None, stopped)
-    layer = _layer_of(data, answer.fit, config.exact.attention)
-    return Ended("exact", layer, answer.ending, answer.identified, answer.fit, answer.note)
-
-
-def _run_sculpt(request: _Request) -> Ended:
-    data, config = request.data, request.config
-    try:
-        answer = six_phases(data, request.heads, config.sculpt, request.seed, request.run)
-    except NotLearned as stopped:
-        return Ended("sculpt", None, stopped)
-    except SolverError as stopped:
-        return Ended("sculpt", None, NotLearned(Status.NO_BODY, str(stopped)))
-    return Ended("sculpt", _layer_of(data, answer))
-
-
 def _learning_seconds(began: float, phases: Phases) -> float:
     """Without those of the error curve: it is a picture for the report, and no part of learning."""
     curve = phases.results["curve"].seconds if "curve" in phases.results else 0.0
     return time.perf_counter() - began + phases.recalled_seconds - curve
-
-
-def _layer_of(data: FittingData, result: Any, attention: str = "softmax") -> AttentionLayer | None:
-    """The layer of a phase result that has heads."""
-    if result is None:
-        return None
-    theta = square(result.theta, data.width)
-    return AttentionLayer(theta, result.w, data.constant, attention=attention).canonical()
 
 
 def fitting_data(
@@ -305,10 +237,6 @@ def _deadline(config: LearnConfig) -> float | None:
     if seconds is not None and (not isinstance(seconds, int | float) or not seconds > 0.0):
         raise ValueError(f"time_budget is {seconds!r}; expected a positive number of seconds")
     return None if seconds is None else time.monotonic() + seconds
-
-
-OBJECTIONS = {"exact": exact_objection, "sculpt": sculpt_objection}
-RUNS: dict[str, Callable[[_Request], Ended]] = {"exact": _run_exact, "sculpt": _run_sculpt}
 
 
 def _survey_key(examples: Examples, split: Split, config: LearnConfig) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,20 +30,33 @@ from gradine.cli.options import (
     number_of_heads,
 )
 from gradine.cli.run import Request, ending_of, print_outcome, read_shown, run
-from gradine.cli.story import with_examples
+from gradine.cli.story import Command, with_examples
 from gradine.examples import GeneratedExamples
 from gradine.layer import AttentionLayer
+from gradine.learners import learners_of, methods
 from gradine.memory import parse_size
+from gradine.plugins import load_plugins
 
-__all__ = ["learn"]
+__all__ = ["LearnCommand", "learn"]
 
 
-class Method(StrEnum):
-    """The learners of `gradine.learn`."""
+class LearnCommand(Command):
+    """Says which learners there are, those of installed packages too."""
 
-    auto = "auto"
-    exact = "exact"
-    sculpt = "sculpt"
+    def get_params(self, ctx: Any) -> list[Any]:
+        load_plugins()
+        for parameter in self.params:
+            if parameter.name == "method":
+                parameter.metavar = f"[{'|'.join(methods())}]"
+        return super().get_params(ctx)
+
+
+def _known(method: str) -> str:
+    try:
+        learners_of(method)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return method
 
 
 @dataclass(frozen=True)
@@ -81,6 +93,7 @@ class Generated:
     "gradine learn data.npz --out run --resume",
     "gradine learn data.npz --method sculpt --heads 2 --engine pool --out phases",
     "gradine learn --oracle layer.safetensors --examples 40000 --seq-len 3 --out made",
+    shown_by=LearnCommand,
 )
 def learn(
     out: Out,
@@ -93,7 +106,7 @@ def learn(
         ),
     ] = None,
     heads: Heads = "auto",
-    method: Annotated[Method, typer.Option("--method", help="The learner.")] = Method.auto,
+    method: Annotated[str, typer.Option("--method", help="The learner.", callback=_known)] = "auto",
     seed: Seed = 0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in the folder, if there is one.")
@@ -181,7 +194,7 @@ def learn(
         data=asked.examples(data, inputs, seed),
         out=out,
         heads=number_of_heads(heads),
-        method=method.value,
+        method=method,
         seed=seed,
         resume=resume,
         overwrite=overwrite,

@@ -18,7 +18,7 @@ from gradine.examples import Examples, open_examples
 from gradine.examples.stored import open_npy
 from gradine.files import OutputError, check_regular
 from gradine.layer import AttentionLayer
-from gradine.learn import Fit, LearnConfig, Method, learn_examples
+from gradine.learn import Fit, LearnConfig, learn_examples
 from gradine.progress import PhaseDisplay
 from gradine.records import RecordError
 from gradine.runs import (
@@ -94,7 +94,7 @@ class Request:
     data: str | os.PathLike[str] | Examples  #: where the examples are, or they themselves
     out: Path
     heads: int | Literal["auto"] = "auto"
-    method: Method = "auto"
+    method: str = "auto"
     seed: int = 0
     resume: bool = False
     overwrite: bool = False

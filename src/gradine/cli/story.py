@@ -65,8 +65,12 @@ STORY = {
 STEPS = {step.name: step for steps in STORY.values() for step in steps}
 
 
-def with_examples(*commands: str) -> Callable[[Function], Function]:
+def with_examples(
+    *commands: str, shown_by: type[Command] | None = None
+) -> Callable[[Function], Function]:
     """Give a command its examples: whole command lines, shown below its help as they are typed.
+
+    ``shown_by`` is for a command whose help depends on what is installed.
 
     >>> @with_examples("gradine greet --name you")
     ... def greet(name: str) -> None: ...
@@ -76,6 +80,7 @@ def with_examples(*commands: str) -> Callable[[Function], Function]:
 
     def give(function: Function) -> Function:
         function.__dict__["examples"] = commands
+        function.__dict__["shown_by"] = shown_by or Command
         return function
 
     return give
@@ -120,5 +125,5 @@ class Story(TyperGroup):
         if isinstance(found, typer.Typer):
             return get_command(found)
         alone = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
-        alone.command(name, cls=Command)(found)
+        alone.command(name, cls=getattr(found, "shown_by", Command))(found)
         return get_command(alone)

@@ -246,7 +246,7 @@ class RandomFeatureAttention(_RandomFeatureRegressor):
 class RandomFeatureMLP(_RandomFeatureRegressor):
     r"""A two-layer network with random, frozen neurons on all tokens side by side.
 
-    .. math:: f(X) = \sum_{m=1}^{M} v_m\, \mathrm{relu}(\langle a_m, [x_0; \dots; x_N; 1] \rangle)
+    .. math:: f(X) = \sum_{m=1}^{M} v_m\, \mathrm{relu}(\langle a_m, [x_0; \ldots; x_N; 1] \rangle)
 
     It knows nothing of tokens: permuting keys permutes what its neurons see. Other parameters are
     those of `RandomFeatureAttention`.

@@ -130,8 +130,7 @@ class Story:
     @property
     def sculpt_ran(self) -> bool:
         """Whether the six phases took part; they may have stopped before the first ended."""
-        alone = self.fit.asking is None and self.fit.method != "exact"
-        return alone or "crude_sum" in self.fit.phases
+        return self.fit.method == "sculpt" or "crude_sum" in self.fit.phases
 
     @property
     def known(self) -> Identified | None:
