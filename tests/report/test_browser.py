@@ -65,9 +65,8 @@ def open_page(browser: str, page: Path, *flags: str) -> str:
     return answer.stdout
 
 
-def colours(path: Path) -> np.ndarray:
-    pixels = np.asarray(Image.open(path).convert("RGB")).reshape(-1, 3)
-    return np.unique(pixels, axis=0, return_counts=True)[0]
+def count_colours(path: Path) -> int:
+    return len(Image.open(path).convert("RGB").getcolors(maxcolors=2**24))
 
 
 @pytest.mark.parametrize("name", NAMES_OF_REPORTS)
@@ -77,7 +76,7 @@ def test_page_renders(browser, reports, name, device):
     size = f"--window-size={WIDTHS[device]},2400"
     open_page(browser, reports / f"{name}.html", size, f"--screenshot={picture}")
     assert Image.open(picture).size[1] == 2400
-    assert len(colours(picture)) > 100
+    assert count_colours(picture) > 100
 
 
 def test_dark_theme_is_dark(browser, reports):
