@@ -12,6 +12,8 @@ demo: $(VENV)/.installed
 
 # One thread for linear algebra, ours and PyTorch's: the products in tests are small, and threads
 # that wait for each other on a busy machine cost more than they bring. Two tests run at a time.
+# Compiled modules are kept whatever the surroundings say: tests start many processes.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.installed-test
 	sh scripts/ensure-browser.sh
 	$(BIN)/ruff check .
@@ -53,9 +55,12 @@ $(VENV)/.installed: $(INSTALL_INPUTS) $(EDITABLE) $(shell find src -name '*.py' 
 	$(if $(EDITABLE),,$(PIP) install --quiet -c constraints.txt .)
 	touch $@
 
-# Editable: sources are used in place, so only new requirements call for another install.
+# Editable: sources are used in place, so only new requirements call for another install. pip
+# compiles on one core, which takes as long as all the rest of the installation: here on all.
+# A file that does not compile is no concern of ours before it is imported.
 $(VENV)/.installed-test: $(INSTALL_INPUTS) | $(BIN)/python
-	$(PIP) install --quiet -c constraints.txt -e ".[test]"
+	$(PIP) install --quiet --no-compile -c constraints.txt -e ".[test]"
+	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	touch $@
 
 $(VENV)/.installed-docs: $(INSTALL_INPUTS) | $(BIN)/python

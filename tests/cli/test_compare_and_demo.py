@@ -6,7 +6,7 @@ import pytest
 
 from gradine import AttentionLayer, compare, plant
 
-DEMO = ("demo", "--heads", 1, "--dim", 6, "--scale", 3, "--examples", 8000)
+DEMO = ("demo", "--heads", 1, "--dim", 6, "--scale", 3, "--examples", 2000)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_demo_tells_the_story_and_may_be_run_again(cli, tmp_path):
         answer = cli(*DEMO, "--out", out)
         assert answer.code == 0
         planted, sampled, report, last = answer.out.splitlines()
-        assert planted.startswith("planted ") and sampled.startswith("sampled 8000 examples")
+        assert planted.startswith("planted ") and sampled.startswith("sampled 2000 examples")
         assert report == f"report: {out / 'report.html'}" and (out / "report.html").exists()
         assert last.startswith("recovered 1 head: largest theta error ")
         assert "function error" in last and "with confidence 99.0%" in last

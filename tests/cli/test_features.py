@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
+from gradine.cli import main
 from gradine.features.experiments import Setting
 
 TINY = Setting(4, 3, 20, 100, (16, 64), 2, 50, 100)
@@ -14,6 +16,22 @@ TINY = Setting(4, 3, 20, 100, (16, 64), 2, 50, 100)
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
     monkeypatch.setattr("gradine.cli.features.QUICK", TINY)
+
+
+@pytest.fixture(scope="module")
+def measured_once(tmp_path_factory):
+    """Made for all tests: measuring is not what they are about."""
+    folder = tmp_path_factory.mktemp("features") / "powers"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gradine.cli.features.QUICK", TINY)
+        assert main(["features", "--figure", "powers", "--quick", "--out", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture
+def measured(measured_once, tmp_path):
+    """The folder of a run that has ended, to be changed at will."""
+    return shutil.copytree(measured_once, tmp_path / "powers")
 
 
 def units(folder):
@@ -62,17 +80,17 @@ def test_a_stopped_run_continues_seed_by_seed(cli, tmp_path, monkeypatch):
     assert both[0]["figures"] == both[1]["figures"]
 
 
-def test_another_figure_is_measured_beside(cli, tmp_path):
-    assert cli("features", "--figure", "powers", "--quick", "--out", tmp_path).code == 0
-    before = json.loads((tmp_path / "results.json").read_text())["figures"]
-    answer = cli("features", "--figure", "gamma", "--quick", "--out", tmp_path, "--resume")
+def test_another_figure_is_measured_beside(cli, measured):
+    before = json.loads((measured / "results.json").read_text())["figures"]
+    other = ("features", "--figure", "correlation", "--quick", "--out", measured)
+    answer = cli(*other, "--resume")
     assert answer.code == 0 and "recalled" not in answer.err
-    after = json.loads((tmp_path / "results.json").read_text())["figures"]
-    assert list(after) == ["powers", "gamma"] and after["powers"] == before["powers"]
-    answer = cli("features", "--figure", "powers", "--quick", "--out", tmp_path, "--resume")
+    after = json.loads((measured / "results.json").read_text())["figures"]
+    assert list(after) == ["powers", "correlation"] and after["powers"] == before["powers"]
+    answer = cli("features", "--figure", "powers", "--quick", "--out", measured, "--resume")
     assert answer.err.count("recalled") == 6
-    answer = cli("features", "--figure", "gamma", "--quick", "--out", tmp_path, "--overwrite")
-    assert answer.code == 0 and not (tmp_path / "powers.png").exists()
+    answer = cli(*other, "--overwrite")
+    assert answer.code == 0 and not (measured / "powers.png").exists()
 
 
 DAMAGED = [
@@ -90,22 +108,19 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("damage", [None, *DAMAGED])
-def test_a_damaged_unit_is_named(cli, tmp_path, damage):
-    run = ("features", "--figure", "powers", "--quick", "--out", tmp_path)
-    assert cli(*run).code == 0
-    path = tmp_path / "units" / "targets-RFA-0.json"
+def test_a_damaged_unit_is_named(cli, measured, damage):
+    path = measured / "units" / "targets-RFA-0.json"
     value = json.loads(path.read_text())
     if damage is not None:
         damage(value["unit"])
     path.write_text("[]" if damage is None else json.dumps(value))
-    answer = cli(*run, "--resume")
+    answer = cli("features", "--figure", "powers", "--quick", "--out", measured, "--resume")
     assert answer.code == 2 and answer.error_line.startswith(f"gradine: {path}: damaged")
 
 
-def test_short_curves_are_of_other_sizes(cli, tmp_path):
-    run = ("features", "--figure", "powers", "--quick", "--out", tmp_path)
-    assert cli(*run).code == 0
-    path = tmp_path / "units" / "targets-RFA-0.json"
+def test_short_curves_are_of_other_sizes(cli, measured):
+    run = ("features", "--figure", "powers", "--quick", "--out", measured)
+    path = measured / "units" / "targets-RFA-0.json"
     value = json.loads(path.read_text())
     value["unit"]["curves"]["powers/p=1"]["alphas"].pop()
     path.write_text(json.dumps(value))
@@ -118,13 +133,13 @@ def test_a_file_in_the_way_is_said_before_anything_is_measured(cli, tmp_path):
     assert answer.code == 2 and "in the way" in answer.error_line
 
 
-def test_other_sizes_are_refused(cli, tmp_path, monkeypatch):
-    assert cli("features", "--figure", "powers", "--quick", "--out", tmp_path).code == 0
+def test_other_sizes_are_refused(cli, measured, monkeypatch):
     other = Setting(4, 3, 20, 100, (16, 32), 2, 50, 100)
     monkeypatch.setattr("gradine.cli.features.QUICK", other)
-    answer = cli("features", "--figure", "powers", "--quick", "--out", tmp_path, "--resume")
+    run = ("features", "--figure", "powers", "--quick", "--out", measured)
+    answer = cli(*run, "--resume")
     assert answer.code == 2 and "other sizes" in answer.err
-    answer = cli("features", "--figure", "powers", "--quick", "--out", tmp_path, "--overwrite")
+    answer = cli(*run, "--overwrite")
     assert answer.code == 0
 
 
@@ -152,14 +167,13 @@ def test_a_run_that_is_stopped_while_pictures_are_drawn_says_so(cli, tmp_path, m
     assert answer.code == 130 and answer.err.endswith("stopped; continue with --resume\n")
 
 
-def test_a_damaged_unit_is_named_before_anything_is_measured(cli, tmp_path):
-    run = ("features", "--figure", "powers", "--quick", "--out", tmp_path)
-    assert cli(*run).code == 0
-    (tmp_path / "units" / "targets-RFA-0.json").unlink()
-    (tmp_path / "units" / "targets-RFMLP-1.json").write_text("[]")
+def test_a_damaged_unit_is_named_before_anything_is_measured(cli, measured):
+    run = ("features", "--figure", "powers", "--quick", "--out", measured)
+    (measured / "units" / "targets-RFA-0.json").unlink()
+    (measured / "units" / "targets-RFMLP-1.json").write_text("[]")
     answer = cli(*run, "--resume")
     assert answer.code == 2 and "targets-RFMLP-1.json: damaged" in answer.err
-    assert len(answer.err.splitlines()) == 1 and len(units(tmp_path)) == 5
+    assert len(answer.err.splitlines()) == 1 and len(units(measured)) == 5
 
 
 @pytest.mark.parametrize("slope", [None, float("nan")])

@@ -80,7 +80,7 @@ def exact() -> Run:
 @pytest.fixture(scope="session")
 def noisy() -> Run:
     """Two heads, and labels with a tenth of noise."""
-    return exact_run(gradine.plant(heads=2, dim=6, scale=3.0, seed=1), 4000, noise=0.1)
+    return exact_run(gradine.plant(heads=2, dim=6, scale=3.0, seed=1), 2500, noise=0.1)
 
 
 @pytest.fixture(scope="session")
