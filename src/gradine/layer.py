@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -254,9 +254,12 @@ class AttentionLayer:
             warnings.warn(f"{path}: left out: {part}", stacklevel=2)
         return cls.from_factors(found.factors(), found.constant)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the layer as safetensors; the file appears whole or not at all."""
-        write_layer(path, self.theta, self.w, self.constant, self.factors, self.function)
+    def save(self, path: str | os.PathLike[str], *, notes: Mapping[str, str] | None = None) -> None:
+        """Write the layer as safetensors; the file appears whole or not at all.
+
+        ``notes`` are strings of its metadata, by name, which ``load`` passes over.
+        """
+        write_layer(path, self.theta, self.w, self.constant, self.factors, self.function, notes)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> AttentionLayer:
