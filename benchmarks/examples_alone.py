@@ -2,7 +2,7 @@
 
 Two conditions of `gradine.check_examples` have no dial. Tokens with narrow directions are learned
 by the exact learner, down to where they no longer determine the heads (`token_conditioning`); and
-layers that it learns are held against attention that is lost in noise (`attention_shows`).
+layers without noise are held against attention that is lost in it (`attention_shows`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["main"]
 RESULTS = Path(__file__).parent / "results"
 HEADS, DIM, SEQ_LEN, EXAMPLES, SCALE = 2, 6, 3, 700, 3.0
 NARROW = (1e-2, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
-#: Turns up to which the exact learner does without the condition of a dial, or nearly so.
+#: Turns beyond what the theorem asks, up to where the exact learner does without its conditions.
 TURNS = {
     "equal_theta": 0.9,
     "equal_w": 1.0,

@@ -36,8 +36,8 @@ SEEN = 20_000  # examples at most that are looked at
 LEAST = 1_000  # examples: with fewer, moments are noise
 ROWS_PER_UNKNOWN = 30.0  # sculpt learned from 28 (1,000 examples, 2 heads, d = 8), not from 8
 ABOVE_BOUND = 1.5  # times the counting bound: from there on the exact learner succeeds
-#: The exact learner found heads to 1e-7 at 3e-4, to 5e-6 at 1e-4, to 2e-3 at 1e-5, none at 1e-6
-#: (2 heads, d = 6, k = 3, Gaussian tokens with one narrow direction, or all ever narrower).
+#: The exact learner found heads to 2e-7 at 3e-4, to 3e-6 at 1e-4, to 3e-3 at 1e-5, none at 1e-6
+#: (`python -m benchmarks.examples_alone`).
 SPREAD = 3e-4
 CERTIFY = LearnConfig().least_certify  # held-out examples that a certificate takes
 
