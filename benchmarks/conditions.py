@@ -156,8 +156,41 @@ def cells_of(summary: Record) -> list[str]:
     ]
 
 
+def bad_side(summaries: list[Record]) -> list[str]:
+    """What warnings were worth on the bad side: failures that were told, and false alarms."""
+    failed, warned, seen = (
+        sum(s[key] for s in summaries) for key in ("failed", "warned", "data_warned")
+    )
+    refused = sum(
+        s["seeds"] - at["learned"]
+        for s in summaries
+        for at in s["bad"]
+        if all(status.startswith("refused") for status in at["statuses"])
+    )
+    said = [
+        f"On the bad side {failed} runs failed, and the check warned in {warned} of them; the "
+        f"check of examples alone in {seen}. Of the {failed}, {refused} are refusals of the "
+        "program, which takes no more heads than coordinates."
+    ]
+    for learner in TURNS:
+        own = [s for s in summaries if s["learner"] == learner]
+        if not own:
+            continue
+        runs = sum(s["seeds"] * len(s["bad"]) for s in own)
+        learned = sum(at["learned"] for s in own for at in s["bad"])
+        # A run that was not warned of and did not fail was learned.
+        alarms = learned - sum(at["holds"] - at["silent"] for s in own for at in s["bad"])
+        told = sum(s["seeds"] - at["data_holds"] for s in own for at in s["bad"])
+        told -= sum(s["data_warned"] for s in own)
+        said.append(
+            f"False alarms, {learner}: of {runs} runs on the bad side {learned} were learned all "
+            f"the same; the check had warned of {alarms} of these, and the check of examples alone "
+            f"of {told}."
+        )
+    return said
+
+
 def page(summaries: list[Record], build: str, seeds: Sequence[int]) -> str:
-    failed, warned = (sum(s[key] for s in summaries) for key in ("failed", "warned"))
     notes = [
         f"Layers of {HEADS} heads in {DIM} coordinates, {SEQ_LEN} +-1 tokens, "
         f"{EXAMPLES['sculpt']:,} examples for sculpt and {EXAMPLES['exact']:,} for exact; seeds "
@@ -166,7 +199,7 @@ def page(summaries: list[Record], build: str, seeds: Sequence[int]) -> str:
         "run says so, has as many heads as the layer, and every attention matrix is within "
         f"{SUCCESS:g} of the truth. The last three columns: runs in which any condition warned, in "
         f"which the check of at most {DATA:,} examples warned, and in which nothing did.",
-        f"On the bad side {failed} runs failed, and the check warned in {warned} of them.",
+        *bad_side(summaries),
         f"Build {build}.",
     ]
     listed = [f"{s['dial']}, {s['learner']}: {text}" for s in summaries for text in missed(s)]

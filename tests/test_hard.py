@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 import gradine
 from gradine.cli import main
@@ -75,6 +77,37 @@ def test_a_rounded_product_is_right_on_every_input(dim, modulus, levels, seed):
     assert np.array_equal(hidden.decode(X[shows], Y[shows]), g)
 
 
+@pytest.mark.parametrize("levels", [2, 64, 256])
+def test_errors_of_rounding_grow_with_its_levels(levels):
+    """e^-15 of the steps on both sides of v: their sizes add up to p at most."""
+    hidden = rounded_modulus(7, 256, levels)
+    X = all_products(7)
+    error = np.abs(hidden.layer(X) - hidden(X)).max()
+    assert error < 1.01 * levels * np.exp(-15.0)
+    assert levels == 2 or error > 0.3 * levels * np.exp(-15.0)
+
+
+@pytest.mark.parametrize("hidden", [sparse_parity(8, 3), rounded_modulus(8, 8, 2)])
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.ones((5, 3, 8)), r"X has shape \(5, 3, 8\); expected \(n, 2, 8\)"),
+        (np.ones((5, 2, 4)), r"X has shape \(5, 2, 4\); expected \(n, 2, 8\)"),
+        (np.ones((2, 8)), r"X has shape \(2, 8\); expected \(n, 2, 8\)"),
+        (np.zeros((5, 2, 8)), "X has values other than"),
+    ],
+)
+def test_hidden_functions_take_pairs_of_signs(hidden, X, message):
+    with pytest.raises(ValueError, match=message):
+        hidden(X)
+
+
+def test_outputs_that_do_not_fit_are_not_decoded():
+    hidden = rounded_modulus(8, 8, 2)
+    with pytest.raises(ValueError, match=r"Y has shape \(4, 2, 8\); expected \(5, 2, 8\)"):
+        hidden.decode(np.ones((5, 2, 8)), np.ones((4, 2, 8)))
+
+
 def test_heads_of_rounding_grow_as_predicted():
     heads = [rounded_modulus(61, 256, 4, seed).layer.n_heads for seed in range(5)]
     assert 50 < np.mean(heads) < 70  # p n / 4 = 60
@@ -90,6 +123,9 @@ def test_heads_of_rounding_grow_as_predicted():
         (lambda: sparse_parity(8, 4, heads=3), "heads is 3; a parity of 4 bits takes 6"),
         (lambda: rounded_modulus(8, 4, 5), "levels is 5"),
         (lambda: rounded_modulus(8, True, 2), "modulus is True"),
+        (lambda: rounded_modulus(20, 10**9, 4), "modulus is 1000000000; at dim 20 products take"),
+        (lambda: rounded_modulus(200, 256, 256), "dim is 200; .* heads of so many coordinates"),
+        (lambda: sparse_parity(100_000, 3), "dim is 100000; 4 heads of so many coordinates"),
     ],
 )
 def test_bad_input_is_named(work, named):
@@ -118,6 +154,32 @@ def test_commands(tmp_path, monkeypatch, capsys):
     err = capsys.readouterr().err
     assert err.startswith("gradine: sparsity is 9") and len(err.splitlines()) == 1
     assert not (tmp_path / "q.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "secret"),
+    [
+        (["parity", "--dim", "8", "--sparsity", "3"], "support"),
+        (["rounding", "--dim", "8", "--modulus", "8", "--levels", "2"], "secret"),
+        (["dial", "flat", "--turn", "0.5"], "breaks"),
+    ],
+)
+def test_the_file_says_what_it_hides(arguments, secret, tmp_path, capsys):
+    path = tmp_path / "layer.safetensors"
+    assert main(["hard", *arguments, "--seed", "3", "--out", str(path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    layer = gradine.AttentionLayer.load(path)
+    sizes = {"heads": layer.n_heads, "dim": layer.dim, "out_dim": layer.out_dim}
+    assert told.pop("layer") == {**sizes, "path": str(path)}
+    with safe_open(path, framework="numpy") as file:
+        assert json.loads(file.metadata()["hard"]) == told
+    assert told["family"] == arguments[0] and told["seed"] == 3
+    again = {
+        "support": list(sparse_parity(8, 3, seed=3).support),
+        "secret": rounded_modulus(8, 8, 2, seed=3).secret.tolist(),
+        "breaks": "logits_not_flat",
+    }
+    assert told[secret] == again[secret]
 
 
 @pytest.mark.parametrize("arguments", [["hard"], ["hard", "knapsack"], ["hard", "parity"]])

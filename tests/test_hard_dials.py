@@ -65,6 +65,7 @@ def test_the_ends_of_the_dials():
         (("nonsense", 0.5), "name is 'nonsense'; expected one of equal_theta, "),
         (("flat", 1.5), "turn is 1.5; expected a number from 0 to 1"),
         (("flat", float("nan")), "turn is nan; expected a number from 0 to 1"),
+        (("flat", "x"), "turn is 'x'; expected a number from 0 to 1"),
         (("zero_sum", 0.5, 1), "heads is 1; expected a whole number of at least 2"),
         (("flat", 0.5, 2, 1), "dim is 1; expected a whole number of at least 2"),
     ],

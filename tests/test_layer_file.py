@@ -49,6 +49,14 @@ def test_a_layer_without_factors_is_the_file_it_always_was(layer, tmp_path):
     assert AttentionLayer.load(plain).factors is None
 
 
+def test_notes_are_carried_and_change_nothing_else(layer, tmp_path):
+    path = tmp_path / "layer.safetensors"
+    layer.save(path, notes={"hard": "parity", "format_version": "9"})
+    with safe_open(path, framework="numpy") as file:
+        assert file.metadata() == {**OURS, "hard": "parity"}
+    np.testing.assert_array_equal(AttentionLayer.load(path).theta, layer.theta)
+
+
 FACTORED = AttentionLayer.from_factors(
     Factors(THETA[:, :, :1] + 1, W, W, np.ones((2, 1, 2)), bias=np.ones(2)), constant=True
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -291,8 +291,10 @@ class AttentionLayer(Displayed):
             warnings.warn(f"{path}: left out: {part}", stacklevel=2)
         return cls.from_factors(found.factors(), found.constant)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, notes: Mapping[str, str] | None = None) -> None:
         """Write the layer as safetensors; the file appears whole or not at all.
+
+        ``notes`` are strings of its metadata, by name, which ``load`` passes over.
 
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -300,7 +302,7 @@ class AttentionLayer(Displayed):
         ...     AttentionLayer.load(f"{folder}/a.safetensors")
         AttentionLayer(heads=1, dim=2, out_dim=2, constant=False)
         """
-        write_layer(path, self.theta, self.w, self.constant, self.factors, self.function)
+        write_layer(path, self.theta, self.w, self.constant, self.factors, self.function, notes)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> AttentionLayer:

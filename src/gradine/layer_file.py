@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,15 @@ def write_layer(
     constant: bool,
     factors: Factors | None = None,
     function: AttentionFunction = SOFTMAX,
+    notes: Mapping[str, str] | None = None,
 ) -> None:
-    """Write theta, w, and factors if they are known; the file appears whole or not at all."""
+    """Write theta, w, and factors if they are known; the file appears whole or not at all.
+
+    ``notes`` are further strings of its metadata, for people: nothing here reads them.
+    """
     from safetensors.numpy import save
 
-    metadata = {
+    metadata = dict(notes or {}) | {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "constant": "true" if constant else "false",

@@ -63,6 +63,8 @@ def test_silent_failures_are_told(monkeypatch):
     silent = "bad side: 1 of 2 failures without a warning"
     assert conditions.missed(summary) == [silent]
     assert f"zero_sum, sculpt: {silent}" in conditions.page([summary], "build", range(2))
+    told = "On the bad side 2 runs failed, and the check warned in 1 of them"
+    assert told in conditions.page([summary], "build", range(2))
     runs = {0.0: [run(False, True), run(True, False)], 1.0: [run(False, False)] * 2}
     summary = conditions.summarise("zero_sum", "sculpt", runs)
     assert conditions.missed(summary) == [
@@ -70,3 +72,24 @@ def test_silent_failures_are_told(monkeypatch):
         "turn 0: the check holds on 1 of 2",
     ]
     assert conditions.cells_of(summary)[-1] == "1"  # a failure that nothing warned of
+
+
+def test_false_alarms_are_told(monkeypatch):
+    monkeypatch.setitem(conditions.TURNS["sculpt"], "zero_sum", ((), (0.8, 1.0)))
+    good = [run(True, True)] * 3
+    learned = [run(True, False), run(True, False) | {"data_holds": False}, run(True, True)]
+    refused = [run(False, False) | {"status": "refused: heads is 9", "data_holds": False}] * 3
+    summary = conditions.summarise("zero_sum", "sculpt", {0.0: good, 0.8: learned, 1.0: refused})
+    failures, alarms = conditions.bad_side([summary])
+    assert failures.startswith("On the bad side 3 runs failed, and the check warned in 3 of them")
+    assert "examples alone in 3. Of the 3, 3 are refusals" in failures
+    assert "of 6 runs on the bad side 3 were learned all the same" in alarms
+    assert "had warned of 2 of these, and the check of examples alone of 1." in alarms
+
+
+def test_the_kept_page_is_that_of_the_kept_results():
+    kept = conditions.RESULTS / "conditions.json"
+    found = json.loads(kept.read_text())
+    seeds = range(conditions.FIRST, conditions.FIRST + conditions.SEEDS)
+    page = conditions.page(found["dials"], found["build"], seeds)
+    assert kept.with_suffix(".md").read_text() == page

@@ -35,8 +35,25 @@ def test_a_layer_as_a_table(cli, broken):
     lines = answer.out.splitlines()
     assert lines[0].split()[:3] == ["condition", "value", "needed"]
     assert [line.split()[0] for line in lines[1 : len(RULES) + 1]] == list(RULES)
-    assert any(line.startswith("sum_size: ") and "phase 1" in line for line in lines)
+    assert any(line.startswith("sum_size, sculpt: ") and "phase 1" in line for line in lines)
     assert lines[-1].endswith("exact: all hold")
+
+
+def test_each_learner_is_told_its_own_threshold(cli, tmp_path):
+    path = tmp_path / "crowd.safetensors"
+    dial("many_heads", 1.0).save(path)
+    lines = cli("check", path, "--seq-len", 3).out.splitlines()
+    told = {line.split(":")[0]: line for line in lines if line.startswith("heads, ")}
+    assert list(told) == ["heads, sculpt", "heads, exact"]
+    assert "at most 0.35 is needed" in told["heads, sculpt"]
+    assert "at most 0.75 is needed" in told["heads, exact"]
+
+
+def test_a_head_without_attention_has_no_norm(cli, tmp_path):
+    path = tmp_path / "zero.safetensors"
+    gradine.AttentionLayer(np.zeros((1, 4, 4)), np.eye(4)[None]).save(path)
+    lines = cli("check", path, "--seq-len", 2).out.splitlines()
+    assert lines[1].split()[:2] == ["logits_not_flat", "0"]
 
 
 def test_the_options_reach_the_check(cli, broken):
@@ -75,6 +92,8 @@ def test_bad_input_ends_in_one_line(cli, told, broken, tmp_path):
         ((tmp_path,), "X.npy: no such file"),
         ((told.data, "--seq-len", 3), "--seq-len is 3; "),
         ((told.data, "--examples", 30), "--examples is 30; "),
+        ((told.data, "--inputs", "gaussian"), "--inputs is gaussian; "),
+        ((told.data, "--inputs", "boolean"), "--inputs is boolean; "),
     ):
         for more in ((), ("--json",)):
             answer = cli("check", *arguments, *more)

@@ -143,6 +143,16 @@ def test_zero_matrices_are_no_crash():
     layer = gradine.AttentionLayer(np.zeros((2, 4, 4)), np.zeros((2, 4, 4)))
     found = check(layer, 2)
     assert not found.holds and all(np.isfinite(c.value) for c in found.conditions)
+    for name in ("logits_not_flat", "logits_not_sharp", "effective_rank"):
+        assert found[name].value == 0.0
+
+
+def test_sentences_have_the_threshold_of_the_learner():
+    heads = check(dial("many_heads", 1.0), 3)["heads"]
+    assert "at most 0.35 is needed" in heads.sentence()
+    assert "at most 0.75 is needed" in heads.sentence("exact")
+    without = check(dial("zero_sum", 1.0), 3)["sum_size"]
+    assert "needed" in without.sentence() and "needed" not in without.sentence("exact")
 
 
 @pytest.mark.parametrize(
@@ -156,6 +166,11 @@ def test_zero_matrices_are_no_crash():
 def test_what_cannot_be_asked(good, asked, message):
     with pytest.raises(ValueError, match=message):
         check(good, **asked)
+
+
+def test_no_layer_no_check():
+    with pytest.raises(ValueError, match=r"layer is a str; expected gradine\.AttentionLayer"):
+        check("x", 3)
 
 
 def test_unknown_names(good):

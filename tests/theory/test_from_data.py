@@ -6,9 +6,19 @@ import numpy as np
 import pytest
 
 import gradine
+from gradine.admission import least_examples
 from gradine.hard import dial
 from gradine.theory.conditions import check
 from gradine.theory.from_data import DATA_RULES, check_examples
+
+
+def names_of(found):
+    return [condition.name for condition in found.conditions]
+
+
+def noisy(Y, noise, seed=4):
+    """Labels with noise, relative to their size."""
+    return Y + noise * Y.std() * np.random.default_rng(seed).standard_normal(Y.shape)
 
 
 def examples_of(layer, n=4000, seq_len=3, seed=3):
@@ -55,12 +65,76 @@ def test_few_examples():
     assert not check_examples(*examples_of(layer, 8)).holds_for("exact")
 
 
+def test_a_certificate_takes_examples_too():
+    """As many as a run is refused below, whatever the unknowns."""
+    layer = gradine.plant(1, 2, 4.0, seed=1)
+    least = least_examples(1, gradine.LearnConfig())
+    enough = check_examples(*examples_of(layer, least))
+    assert enough["held_out"].value == enough["held_out"].threshold == 165
+    few = check_examples(*examples_of(layer, least - 1))
+    assert few["examples"].holds_for("exact")
+    assert [condition.name for condition in few.failing("exact")] == ["held_out"]
+
+
+def test_nothing_is_judged_from_a_handful():
+    found = check_examples(np.ones((5, 3, 4)), np.ones((5, 3, 4)))
+    assert names_of(found) == ["examples", "held_out", "tokens"]
+    assert not found.holds_for("exact") and not found.holds
+
+
+@pytest.mark.parametrize("repeat", ["coordinates", "tokens"])
+def test_tokens_that_do_not_determine_the_heads(repeat):
+    """Two coordinates that are one, or one that is the same in all tokens of a sequence."""
+    X = gradine.sample_inputs(4000, 3, 10)
+    if repeat == "coordinates":
+        X = np.repeat(X[..., :5], 2, axis=2)
+    else:
+        X[..., 4] = X[:, :1, 4]
+    found = check_examples(X, gradine.plant(2, 10, 4.0, seed=1)(X))
+    assert "token_conditioning" in [condition.name for condition in found.failing("exact")]
+    assert found["token_conditioning"].value < 1e-7
+
+
+def test_conditioning_of_tokens_is_what_it_is_called():
+    """Directions of a given spread, whatever the units of the coordinates."""
+    rng = np.random.default_rng(1)
+    one, other = rng.standard_normal((2, 50_000, 3, 1))
+    X = np.concatenate([one + 0.02 * other, one - 0.02 * other], axis=2)
+    layer = gradine.plant(1, 2, 2.0)
+    for units in ([1.0, 1.0], [1e3, 1e-3]):
+        found = check_examples(X * units, layer(X))
+        assert found["token_conditioning"].value == pytest.approx(0.02, rel=0.03)
+        assert found.holds_for("exact") and not found.holds
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.8])
+def test_noise_is_no_attention(noise):
+    X, Y = examples_of(dial("flat", 1.0, seed=1))
+    found = check_examples(X, noisy(Y, noise))
+    assert found["attention_varies"].holds_for("exact")  # of which it cannot be told from noise
+    assert [condition.name for condition in found.failing("exact")] == ["attention_shows"]
+    assert "noise" in found["attention_shows"].sentence("exact")
+
+
+def test_attention_shows_through_noise():
+    X, Y = examples_of(dial("flat", 0.0, seed=1))
+    assert check_examples(X, noisy(Y, 0.8)).holds_for("exact")
+
+
+def test_the_energy_of_the_sum_is_no_share():
+    """It is k for uniform attention."""
+    X, Y = examples_of(dial("flat", 1.0, seed=1))
+    condition = check_examples(X, Y)["sum_energy"]
+    assert condition.value == pytest.approx(3.0, rel=0.05)
+    assert "share" not in condition.sentence()
+
+
 def test_other_tokens_leave_little_to_say():
     layer = gradine.plant(2, 10, 4.0, seed=1)
     X = np.random.default_rng(0).uniform(0.0, 1.0, (2000, 3, 10))
     found = check_examples(X, layer(X))
     assert [condition.name for condition in found.failing()] == ["inputs"]
-    assert [condition.name for condition in found.conditions] == ["inputs", "examples", "tokens"]
+    assert names_of(found) == ["inputs", "examples", "held_out", "token_conditioning", "tokens"]
     assert found.holds_for("exact")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gradine.cli.console import print_json
-from gradine.cli.options import AsJson, Inputs, InputsOption, Seed
+from gradine.cli.options import AsJson, Inputs, Seed
 from gradine.cli.story import with_examples
 from gradine.examples import open_examples
 from gradine.layer import AttentionLayer
@@ -38,7 +38,14 @@ def check(
             show_default=f"{conditions.EXAMPLES}",
         ),
     ] = None,
-    inputs: InputsOption = Inputs.boolean,
+    inputs: Annotated[
+        Inputs | None,
+        typer.Option(
+            "--inputs",
+            help="Tokens: uniform on +-1, or standard Gaussian; examples have their own.",
+            show_default="boolean",
+        ),
+    ] = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -51,10 +58,12 @@ def check(
         if seq_len is None:
             raise ValueError("--seq-len is missing; expected the tokens of a sequence")
         wanted = conditions.EXAMPLES if examples is None else examples
+        kind = (inputs or Inputs.boolean).value
         layer = AttentionLayer.load(path)
-        checked = conditions.check(layer, seq_len, examples=wanted, kind=inputs.value, seed=seed)
+        checked = conditions.check(layer, seq_len, examples=wanted, kind=kind, seed=seed)
     else:
-        for option, value in (("--seq-len", seq_len), ("--examples", examples)):
+        given = (("--seq-len", seq_len), ("--examples", examples), ("--inputs", inputs))
+        for option, value in given:
             if value is not None:
                 raise ValueError(f"{option} is {value}; {path} holds examples, which say it")
         checked = from_data.check_source(open_examples(path), seed)
@@ -75,8 +84,9 @@ def _print_table(checked: Check) -> None:
             for learner in LEARNERS
         )
         print(f"{condition.name:<{width}}  {condition.value:>9.3g}  {told}".rstrip())
-    for condition in checked.failing():
-        print(f"{condition.name}: {condition.sentence()}")
+    for learner in LEARNERS:
+        for condition in checked.failing(learner):
+            print(f"{condition.name}, {learner}: {condition.sentence(learner)}")
     print(checked.sentence())
 
 

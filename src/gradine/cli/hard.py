@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from gradine.cli.options import Replace, Seed
+from gradine.cli.console import print_json
+from gradine.cli.options import AsJson, Replace, Seed
 from gradine.cli.story import Command, with_examples
 from gradine.files import check_new
 from gradine.hard import DIALS, rounded_modulus, sparse_parity
 from gradine.hard import dial as turned_dial
+from gradine.layer import AttentionLayer
 
 __all__ = ["app"]
+
+NOTE = "hard"  # the metadata of a layer file by which its secret is found
 
 app = typer.Typer(
     help="Write a layer that is hard to learn.\n\nIt hides a function, or leaves a condition.",
@@ -41,14 +46,27 @@ def parity(
     ] = None,
     seed: Seed = 0,
     overwrite: Replace = False,
+    as_json: AsJson = False,
 ) -> None:
     """The parity of secret coordinates of two +-1 tokens, times one more coordinate."""
     check_new(out, overwrite)
     hidden = sparse_parity(dim, sparsity, heads, seed)
-    hidden.layer.save(out)
-    print(
+    about = {
+        "family": "parity",
+        "dim": dim,
+        "sparsity": sparsity,
+        "seed": seed,
+        "support": list(hidden.support),
+        "value": hidden.value,
+        "output": hidden.output,
+    }
+    _write(
+        hidden.layer,
+        about,
+        out,
+        as_json,
         f"hid the parity of coordinates {', '.join(map(str, hidden.support))}, read at "
-        f"{hidden.value} and written to {hidden.output}, in {hidden.layer!r} in {out}"
+        f"{hidden.value} and written to {hidden.output}, in {hidden.layer!r} in {out}",
     )
 
 
@@ -61,14 +79,28 @@ def rounding(
     out: LayerFile,
     seed: Seed = 0,
     overwrite: Replace = False,
+    as_json: AsJson = False,
 ) -> None:
     """The product with a secret vector modulo q, rounded to p levels: learning with rounding."""
     check_new(out, overwrite)
     hidden = rounded_modulus(dim, modulus, levels, seed)
-    hidden.layer.save(out)
-    print(
+    about = {
+        "family": "rounding",
+        "dim": dim,
+        "modulus": modulus,
+        "levels": levels,
+        "seed": seed,
+        "secret": hidden.secret.tolist(),
+        "value": hidden.value,
+        "output": hidden.output,
+    }
+    _write(
+        hidden.layer,
+        about,
+        out,
+        as_json,
         f"hid the product with {hidden.secret.tolist()} modulo {modulus}, read at {hidden.value} "
-        f"and written to {hidden.output}, in {hidden.layer!r} in {out}"
+        f"and written to {hidden.output}, in {hidden.layer!r} in {out}",
     )
 
 
@@ -82,9 +114,31 @@ def dial(
     dim: Dim = 10,
     seed: Seed = 0,
     overwrite: Replace = False,
+    as_json: AsJson = False,
 ) -> None:
     """A random layer with one condition of `gradine check` turned off by degrees."""
     check_new(out, overwrite)
     layer = turned_dial(name, turn, heads, dim, seed)
-    layer.save(out)
-    print(f"{name} at {turn:g} ({DIALS[name].what}) in {layer!r} in {out}")
+    about = {
+        "family": "dial",
+        "name": name,
+        "turn": turn,
+        "heads": heads,
+        "dim": dim,
+        "seed": seed,
+        "breaks": DIALS[name].breaks,
+    }
+    line = f"{name} at {turn:g} ({DIALS[name].what}) in {layer!r} in {out}"
+    _write(layer, about, out, as_json, line)
+
+
+def _write(
+    layer: AttentionLayer, about: dict[str, Any], out: Path, as_json: bool, line: str
+) -> None:
+    """The layer file, which carries what it hides, and a line or an object that says so."""
+    layer.save(out, notes={NOTE: json.dumps(about)})
+    if as_json:
+        sizes = {"heads": layer.n_heads, "dim": layer.dim, "out_dim": layer.out_dim}
+        print_json({**about, "layer": {**sizes, "path": str(out)}})
+    else:
+        print(line)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +56,8 @@ def dial(name: str, turn: float, heads: int = 2, dim: int = 10, seed: Seed = 0) 
     """
     if name not in DIALS:
         raise ValueError(f"name is {name!r}; expected one of {', '.join(DIALS)}")
-    if not 0.0 <= turn <= 1.0:  # NaN fails it too
-        raise ValueError(f"turn is {turn}; expected a number from 0 to 1")
+    if not isinstance(turn, Real) or not 0.0 <= turn <= 1.0:  # NaN fails it too
+        raise ValueError(f"turn is {turn!r}; expected a number from 0 to 1")
     chosen = DIALS[name]
     whole_number("heads", heads, chosen.least_heads)
     whole_number("dim", dim, 2)

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from gradine.checks import whole_number
 from gradine.inputs import Seed
@@ -40,6 +40,8 @@ ROUNDING_STEEPNESS = 30.0  # of steps that are taken as they are: 2 e^(-beta / 2
 RAMP = 0.05  # slope of the one head that is nearly linear
 CONSTANT = 20.0  # logit at which a head is a constant
 MOST_ERROR = 1e-9  # of a parity by half as many heads
+MOST_PRODUCTS = 2**22  # values of a product that are looked through for steps: some 200 MB
+MOST_NUMBERS = 2**26  # in the attention matrices of a layer: half a GiB, and as much for W
 
 
 class Hidden(Protocol):
@@ -68,6 +70,7 @@ class SparseParity:
     output: int  #: b: the column that is written
 
     def __call__(self, X: Array) -> Array:
+        X = _pairs(X, self.layer.dim)
         signs = np.prod(X[:, 0, list(self.support)] * X[:, 1, list(self.support)], axis=1)
         return _written(X, signs, self.value, self.output)
 
@@ -96,6 +99,7 @@ class RoundedModulus:
 
     def product(self, X: Array) -> NDArray[np.int64]:
         """v: the sum of c_j over the coordinates in which the tokens differ."""
+        X = _pairs(X, self.layer.dim)
         return ((X[:, 0] != X[:, 1]) @ self.secret).astype(np.int64)
 
     def rounded(self, v: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -109,12 +113,15 @@ class RoundedModulus:
         return float(self.rounded(ends).mean())
 
     def __call__(self, X: Array) -> Array:
-        return _written(
-            X, self.rounded(self.product(X)) - np.float64(self.centre), self.value, self.output
-        )
+        X = _pairs(X, self.layer.dim)
+        levels = self.rounded(self.product(X)) - np.float64(self.centre)
+        return _written(X, levels, self.value, self.output)
 
     def decode(self, X: Array, Y: Array) -> NDArray[np.int64]:
         """g from what the layer gives, for examples in which the tokens differ at ``value``."""
+        X, Y = _pairs(X, self.layer.dim), np.asarray(Y, np.float64)
+        if Y.shape != X.shape:
+            raise ValueError(f"Y has shape {Y.shape}; expected {X.shape}, that of X")
         return np.rint(X[:, 0, self.value] * Y[:, 0, self.output] + self.centre).astype(np.int64)
 
 
@@ -174,7 +181,13 @@ def rounded_modulus(dim: int, modulus: int, levels: int, seed: Seed = 0) -> Roun
     value, output = int(rng.integers(dim)), int(rng.integers(dim))
     secret = rng.integers(-(modulus // 2), (modulus + 1) // 2, dim)
     secret[value] = 0
-    v = np.arange(np.minimum(secret, 0).sum(), np.maximum(secret, 0).sum() + 1)
+    lowest, highest = int(np.minimum(secret, 0).sum()), int(np.maximum(secret, 0).sum())
+    if highest - lowest > MOST_PRODUCTS:
+        raise ValueError(
+            f"modulus is {modulus}; at dim {dim} products take {highest - lowest + 1} values, "
+            f"expected at most {MOST_PRODUCTS}: about 4 / dim of that is the largest modulus"
+        )
+    v = np.arange(lowest, highest + 1)
     rises = np.diff(_rounded(v, modulus, levels))
     steps = [
         _Step(float(at) + 0.5, -0.5 * float(rise), ROUNDING_STEEPNESS)
@@ -249,6 +262,12 @@ def _layer(
 ) -> AttentionLayer:
     """The heads of steps, of a constant if there is one, and the one that takes the rest away."""
     dim = len(coefficients)
+    heads = len(steps) + bool(constant) + 1
+    if heads * dim**2 > MOST_NUMBERS:
+        raise ValueError(
+            f"dim is {dim}; {heads} heads of so many coordinates have {heads * dim**2} numbers in "
+            f"their attention matrices, expected at most {MOST_NUMBERS}"
+        )
     diagonals, weights = [], []
     for step in steps:
         diagonal = -0.5 * step.steepness * coefficients
@@ -264,6 +283,16 @@ def _layer(
     w = np.zeros((len(weights), dim, dim))
     w[:, value, output] = weights
     return AttentionLayer(theta, w)
+
+
+def _pairs(X: ArrayLike, dim: int) -> Array:
+    """Pairs of +-1 tokens (n, 2, d): what the hidden functions are about."""
+    X = np.asarray(X, dtype=np.float64)
+    if X.ndim != 3 or X.shape[1:] != (2, dim):
+        raise ValueError(f"X has shape {X.shape}; expected (n, 2, {dim}), pairs of tokens")
+    if not (np.abs(X) == 1.0).all():
+        raise ValueError("X has values other than +-1; expected +-1 tokens")
+    return X
 
 
 def _written(X: Array, factor: Array, value: int, output: int) -> Array:

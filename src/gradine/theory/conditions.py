@@ -59,6 +59,9 @@ def check(
     >>> check(AttentionLayer(0.1 * layer.theta, layer.w), seq_len=3)["logits_not_flat"].holds
     False
     """
+    if not isinstance(layer, AttentionLayer):
+        kind_given = type(layer).__name__
+        raise ValueError(f"layer is a {kind_given}; expected gradine.AttentionLayer")
     whole_number("seq_len", seq_len, 2)
     whole_number("examples", examples, 1)
     if layer.function is not SOFTMAX:
@@ -95,14 +98,15 @@ def _of_sizes(heads: int, dim: int, seq_len: int, out_dim: int) -> dict[str, flo
 
 def _of_attention(theta: Array) -> dict[str, float]:
     """Of the attention matrices (m, D, d): the worst head, the closest pair."""
-    squares = np.maximum(np.sum(theta**2, axis=(1, 2)), TINY)
-    largest = np.maximum(np.linalg.norm(theta, 2, axis=(1, 2)), np.sqrt(TINY))
+    squares = np.sum(theta**2, axis=(1, 2))
+    whole = np.maximum(squares, TINY)
+    largest = np.maximum(np.linalg.norm(theta, 2, axis=(1, 2)) ** 2, TINY)
     return {
         "logits_not_flat": float(np.sqrt(squares.min())),
         "logits_not_sharp": float(np.sqrt(squares.max())),
-        "effective_rank": float((squares / largest**2).min()),
-        "row_share": float((np.sum(theta**2, axis=2).max(axis=1) / squares).max()),
-        "column_share": float((np.sum(theta**2, axis=1).max(axis=1) / squares).max()),
+        "effective_rank": float((squares / largest).min()),
+        "row_share": float((np.sum(theta**2, axis=2).max(axis=1) / whole).max()),
+        "column_share": float((np.sum(theta**2, axis=1).max(axis=1) / whole).max()),
         "theta_incoherence": largest_cosine(theta),
     }
 

@@ -66,13 +66,14 @@ class Condition:
             raise ValueError(f"learner is {learner!r}; expected {' or '.join(map(repr, LEARNERS))}")
         return self.rule.sculpt if learner == "sculpt" else self.rule.exact
 
-    def sentence(self) -> str:
-        """The number, its threshold, and what fails without it."""
+    def sentence(self, learner: Learner = "sculpt") -> str:
+        """The number, the threshold of a learner, and what fails without it."""
+        threshold = self.threshold_of(learner)
         sampled = f" (+- {self.error:.1g})" if self.error else ""
         text = f"{self.rule.what} is {self.value:.3g}{sampled}"
-        if self.threshold is not None:
+        if threshold is not None:
             bound = "at least" if self.rule.at_least else "at most"
-            text += f"; {bound} {self.threshold:.3g} is needed"
+            text += f"; {bound} {threshold:.3g} is needed"
         return f"{text}: {self.rule.purpose} ({self.rule.phase}) [{self.rule.reference}]"
 
     def to_dict(self) -> dict[str, Any]:
