@@ -9,7 +9,7 @@ import typer
 from gradine.cli.console import print_json
 from gradine.cli.options import AsJson
 from gradine.theory import plan as planning
-from gradine.theory.plan import Budget, Plan
+from gradine.theory.plan import MOST, Budget, Plan
 
 __all__ = ["plan"]
 
@@ -22,13 +22,19 @@ def plan(
     confidence: Annotated[
         float, typer.Option("--confidence", help="Chance that learning succeeds.")
     ] = 0.9,
+    out_dim: Annotated[
+        int | None,
+        typer.Option(
+            "--out-dim", help="Coordinates of an output.", show_default="those of a token"
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Plan the learning of a random layer: examples, seconds and memory on this machine.
 
     Example: `gradine plan --heads 2 --dim 10 --seq-len 3 --scale 4`
     """
-    planned = planning.plan(heads, dim, seq_len, scale, confidence)
+    planned = planning.plan(heads, dim, seq_len, scale, confidence, out_dim=out_dim)
     if as_json:
         print_json(planned.to_dict())
         return
@@ -41,7 +47,8 @@ def _print_table(planned: Plan) -> None:
     needs.append(("exact learner", planned.exact_fit, planned.exact_limit))
     print(f"{'':19s}  {'must fit':>15s}  because of")
     for name, examples, limit in needs:
-        print(f"{name:19s}  {examples:15,d}  {limit}")
+        count = f"{examples:,d}" if examples <= MOST else "out of reach"
+        print(f"{name:19s}  {count:>15s}  {limit}")
     print(f"\n{'':19s}  {'examples':>15s}  {'fit':>15s}  {'verify':>6s}  {'s':>8s}  {'MiB':>7s}")
     for name, budget in (("six phases", planned.sculpt), ("exact learner", planned.exact)):
         print(f"{name:19s}  {_cells(budget)}")

@@ -85,7 +85,7 @@ class Plan:
         heads = "1 head" if self.heads == 1 else f"{self.heads} heads"
         return (
             f"{self.learner}: {budget.examples:,} examples ({budget.fit:,} to fit, "
-            f"{budget.verify:,} to verify) give {heads} with probability {self.confidence:g}, "
+            f"{budget.verify:,} to verify) give {heads} with probability {self.confidence}, "
             f"in about {_time(budget.seconds)} and {budget.memory / 2**20:,.0f} MiB; {self.advice}"
         )
 
