@@ -49,9 +49,9 @@ def matched_probability(
     weight is at least `SculptConfig.least_weight`.
 
     >>> round(matched_probability(1, seq_len=3, dim=10, scale=4.0, tolerance=0.1), 2)
-    0.73
+    0.74
     >>> round(matched_probability(2, seq_len=3, dim=10, scale=4.0, tolerance=0.1), 3)
-    0.074
+    0.076
     """
     m, k, d, s = _checked(heads, seq_len, dim, scale)
     if not 0.0 < tolerance < 1.0:
