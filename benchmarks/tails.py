@@ -23,12 +23,12 @@ __all__ = ["bound_rows", "main", "pattern_rows", "simulated"]
 
 Array = NDArray[np.float64]
 
-HEADS = (1, 2, 3, 4)
-SIZES = ((2, 8), (3, 10), (4, 16), (5, 16))  # tokens, dim
+HEADS = (1, 2, 3, 4, 6, 8)
+SIZES = ((2, 6), (2, 8), (2, 10), (3, 6), (3, 10), (4, 16), (5, 16))  # tokens, dim
 SCALES = (1.0, 2.0, 4.0, 6.0)
 TOLERANCE, MARGIN = 0.1, 2.0
 DRAWN = 24  # heads of a simulated layer: any m of them are m random heads
-LAYERS = 6
+LAYERS = 24
 RAREST = 1e-5  # what is seen less often is not compared
 
 
@@ -84,7 +84,7 @@ def _tuples(among: Any, count: int) -> Any:
 def pattern_rows(
     sizes: Sequence[tuple[int, int]] = SIZES,
     scales: Sequence[float] = SCALES,
-    rows: int = 18_000,
+    rows: int = 48_000,
 ) -> list[dict[str, Any]]:
     """Predicted and simulated chances over a grid."""
     found = []
@@ -135,7 +135,8 @@ def bound_rows(samples: int = 200_000) -> list[list[str]]:
     two = float(weights[15] + weights[16])  # an interval of length 2 with both its ends
     row("small ball, sum of signs, width 1", cube.small_ball(ones, 1.0), two)
     half = float(np.mean(np.abs(logits) >= 1.5))
-    row("Paley-Zygmund, logit above half its sd (from below)", cube.paley_zygmund(2), half)
+    least = cube.paley_zygmund(2, independent=True)
+    row("Paley-Zygmund, logit above half its sd (from below)", least, half)
     row("slice of weight 16, any event", cube.slice_ratio(d, 16), 1.0 / float(weights[16]))
     tail = sum(math.comb(16, j) ** 2 for j in range(12, 17)) / math.comb(32, 16)
     row("slice of weight 16, mean of 16 above 3/4", cube.slice_mean_tail(d, 16, 0.25), tail)

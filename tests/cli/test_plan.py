@@ -33,6 +33,16 @@ def test_out_of_reach_is_said(cli):
     answer = cli("plan", "--heads", 2, "--dim", 4, "--seq-len", 6, "--scale", 2)
     assert answer.code == 0
     assert "six phases           out of reach" in answer.out
+    answer = cli("plan", "--heads", 300, "--dim", 384, "--seq-len", 3, "--scale", 3)
+    assert "phase 2 sculpt          out of reach  rows matched to 0.2: " in answer.out
+    assert "nan" not in answer.out and "1,000,000,000,000,000" not in answer.out
+
+
+def test_narrow_outputs(cli):
+    answer = cli(*SIZES, "--out-dim", 4, "--json")
+    assert answer.json["out_dim"] == 4
+    assert answer.json["exact_fit"] == gradine.plan(2, 8, 3, 4.0, out_dim=4).exact_fit
+    assert answer.json["exact_fit"] > gradine.plan(2, 8, 3, 4.0).exact_fit
 
 
 @pytest.mark.parametrize(
@@ -44,6 +54,7 @@ def test_out_of_reach_is_said(cli):
         (("--scale", -1), "scale is -1.0"),
         (("--scale", "nan"), "scale is nan"),
         (("--confidence", 1), "confidence is 1.0"),
+        (("--out-dim", 0), "out_dim is 0"),
     ],
 )
 def test_bad_input_is_one_line(cli, options, said):

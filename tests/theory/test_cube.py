@@ -60,6 +60,44 @@ def test_polynomials_are_often_a_good_part_of_their_size(degree):
             assert np.mean(np.abs(f) >= share * size - 1e-9) >= paley_zygmund(degree, share)
 
 
+@pytest.mark.parametrize(("tokens", "d"), [(1, 8), (2, 4), (3, 3)])
+def test_forms_of_independent_tokens_do_better(tokens, d):
+    """Linear in each token: the fourth moment that the bound rests on, and the bound."""
+    rng = np.random.default_rng(tokens)
+    flat = np.zeros((d,) * tokens)
+    flat[(0,) * tokens] = 1.0
+    forms = [*rng.standard_normal((20, *flat.shape)), np.ones_like(flat), flat]
+    forms.append(np.ones((d,) * tokens) + 3.0 * flat)
+    for A in forms:
+        values = A
+        for _ in range(tokens):  # all tokens, one after the other
+            values = np.tensordot(values, cube(d), (0, 1))
+        f = values.ravel()
+        size = math.sqrt(np.mean(f**2))
+        assert np.mean(f**4) <= 3.0**tokens * size**4 * (1.0 + 1e-12)
+        for share in (0.0, 0.3, 0.5, 0.7, 1.0):
+            least = paley_zygmund(tokens, share, independent=True)
+            assert np.mean(np.abs(f) >= share * size - 1e-9) >= least
+
+
+def test_the_moment_of_independent_tokens_is_nearly_attained():
+    """Sums of signs have nearly 3, their product nearly 9: no smaller number will do."""
+    d = 10
+    f = np.outer(cube(d).sum(axis=1), cube(d).sum(axis=1)).ravel()
+    assert np.mean(f**4) / np.mean(f**2) ** 2 == pytest.approx((3.0 - 2.0 / d) ** 2)
+    assert paley_zygmund(2, independent=True) == 0.0625
+    assert paley_zygmund(1) == paley_zygmund(1, independent=True) == 0.1875
+
+
+def test_large_and_small_numbers():
+    assert paley_zygmund(400) == 0.0 < paley_zygmund(300)
+    assert paley_zygmund(0, 0.0) == 1.0
+    assert slice_mean_tail(4, 2, 1e200) == slice_mean_tail(4, 2, math.inf) == 0.0
+    assert small_ball([1e-200] * 4, 1e-200) == small_ball(np.ones(4), 1.0)
+    assert small_ball(np.ones(4), math.inf) == 1.0
+    assert slice_part_ratio(2000, 2000) == math.inf  # e^1996, about
+
+
 @pytest.mark.parametrize("d", [1, 4, 9])
 def test_a_slice_against_independent_coordinates(d):
     z = (cube(d) + 1) / 2

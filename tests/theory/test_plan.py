@@ -13,7 +13,13 @@ from gradine.fit import LearnConfig
 from gradine.sculpt.config import SculptConfig
 from gradine.solvers.levenberg import levenberg_marquardt
 from gradine.theory.cost import Machine, exact_cost, measure_machine, sculpt_cost
-from gradine.theory.needs import exact_need, pattern_bound, phase_needs, unknowns_bound
+from gradine.theory.needs import (
+    MOST_COUNTED,
+    exact_need,
+    pattern_bound,
+    phase_needs,
+    unknowns_bound,
+)
 
 MACHINE = Machine(flops=4e10, call=5e-7)
 
@@ -144,6 +150,24 @@ def test_where_the_six_phases_cannot_do_it():
     assert many.to_dict()["sculpt"] is None and many.learner == "exact"
     flat = gradine.plan(4, 10, 5, 0.1, machine=MACHINE)
     assert flat.sculpt is None and "more examples than anyone has" in flat.advice
+
+
+def test_many_heads_are_out_of_reach_and_counted_no_further():
+    many = gradine.plan(300, 384, 3, 3.0, machine=MACHINE)
+    assert many.sculpt is None and "more examples than anyone has" in many.advice
+    assert max(need.examples for need in many.phases) == MOST_COUNTED
+    assert not any("nan" in need.limit for need in many.phases)
+    json.dumps(many.to_dict(), allow_nan=False)
+
+
+def test_wide_tokens_are_planned():
+    assert gradine.plan(1, 2048, 2, 3.0, machine=MACHINE).exact.examples > 10**6
+
+
+def test_the_sentence_rounds_no_confidence_to_certainty():
+    nearly = gradine.plan(2, 8, 3, 4.0, 0.9999999999999999, machine=MACHINE)
+    assert "with probability 0.9999999999999999," in nearly.sentence()
+    assert "with probability 0.9," in gradine.plan(2, 8, 3, 4.0, machine=MACHINE).sentence()
 
 
 def test_sizes_that_break_a_condition_are_named():

@@ -93,6 +93,25 @@ def test_the_operator_norm_is_needed():
     assert chance <= bilinear_tail(A, t)
 
 
+@pytest.mark.parametrize("tail", [bilinear_tail, quadratic_tail])
+def test_far_away_and_for_huge_and_tiny_numbers(tail):
+    A = np.array([[1.0, 2.0], [2.0, -1.0]])
+    assert tail(A, math.inf) == tail(A, 1e200) == tail(np.zeros((2, 2)), 1e-300) == 0.0
+    assert tail(A, 1e-200) == tail(1e307 * A, 1e-20) == 1.0
+    for size in (1e-200, 1e150, 1e300):
+        assert tail(size * A, size * 3.0) == pytest.approx(tail(A, 3.0), rel=1e-12)
+    assert bilinear_quantile(1e200 * A, 0.1) == pytest.approx(1e200 * bilinear_quantile(A, 0.1))
+    assert quadratic_quantile(1e-200 * A, 0.1) == pytest.approx(1e-200 * quadratic_quantile(A, 0.1))
+
+
+def test_linear_forms_far_away_and_for_huge_and_tiny_numbers():
+    assert hoeffding_tail([1.0], math.inf) == hoeffding_tail([1.0], 1e200) == 0.0
+    assert hoeffding_tail([1e-200], 1.0) == 0.0 and hoeffding_tail([1e200], 1.0) == 1.0
+    assert hoeffding_tail([3e-200, 4e-200], 5e-200) == pytest.approx(math.exp(-0.5))
+    assert berry_esseen([1e-200, 2e-200]) == pytest.approx(berry_esseen([1.0, 2.0]))
+    assert berry_esseen([1e200, 2e200]) == pytest.approx(berry_esseen([1.0, 2.0]))
+
+
 def test_constants_are_the_ones_of_the_papers():
     a = np.array([1.0, 2.0])
     assert berry_esseen(a) == pytest.approx(0.56 * 9.0 / 5.0**1.5)
@@ -105,6 +124,7 @@ def test_constants_are_the_ones_of_the_papers():
     [
         (lambda: hoeffding_tail([0.0], 1.0), "a has shape"),
         (lambda: hoeffding_tail([1.0], -1.0), "t is -1.0"),
+        (lambda: hoeffding_tail([1.0], math.nan), "t is nan"),
         (lambda: bilinear_tail([1.0], 1.0), "A has shape"),
         (lambda: quadratic_tail(np.ones((2, 3)), 1.0), "square matrix"),
         (lambda: bilinear_quantile(np.eye(2), 1.0), "delta is 1.0"),

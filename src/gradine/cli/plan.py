@@ -10,7 +10,7 @@ from gradine.cli.console import print_json
 from gradine.cli.options import AsJson
 from gradine.cli.story import with_examples
 from gradine.theory import plan as planning
-from gradine.theory.plan import Budget, Plan
+from gradine.theory.plan import MOST, Budget, Plan
 
 __all__ = ["plan"]
 
@@ -27,13 +27,19 @@ def plan(
     confidence: Annotated[
         float, typer.Option("--confidence", help="Chance that learning succeeds.")
     ] = 0.9,
+    out_dim: Annotated[
+        int | None,
+        typer.Option(
+            "--out-dim", help="Coordinates of an output.", show_default="those of a token"
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Plan the learning of a random layer: examples, seconds and memory.
 
     Seconds are those of this machine.
     """
-    planned = planning.plan(heads, dim, seq_len, scale, confidence)
+    planned = planning.plan(heads, dim, seq_len, scale, confidence, out_dim=out_dim)
     if as_json:
         print_json(planned.to_dict())
         return
@@ -46,7 +52,8 @@ def _print_table(planned: Plan) -> None:
     needs.append(("exact learner", planned.exact_fit, planned.exact_limit))
     print(f"{'':19s}  {'must fit':>15s}  because of")
     for name, examples, limit in needs:
-        print(f"{name:19s}  {examples:15,d}  {limit}")
+        count = f"{examples:,d}" if examples <= MOST else "out of reach"
+        print(f"{name:19s}  {count:>15s}  {limit}")
     print(f"\n{'':19s}  {'examples':>15s}  {'fit':>15s}  {'verify':>6s}  {'s':>8s}  {'MiB':>7s}")
     for name, budget in (("six phases", planned.sculpt), ("exact learner", planned.exact)):
         print(f"{name:19s}  {_cells(budget)}")

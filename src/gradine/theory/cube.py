@@ -58,28 +58,34 @@ def small_ball(a: ArrayLike, width: float) -> float:
     if not width >= 0.0:
         raise ValueError(f"width is {width}; expected a number from 0 on")
     error = berry_esseen(a)
-    size = float(np.linalg.norm(np.asarray(a, dtype=np.float64)))
+    size = math.hypot(*np.asarray(a, dtype=np.float64))
     return min(1.0, 2.0 * width / (math.sqrt(2.0 * math.pi) * size) + 2.0 * error)
 
 
-def paley_zygmund(degree: int, share: float = 0.5) -> float:
+def paley_zygmund(degree: int, share: float = 0.5, *, independent: bool = False) -> float:
     r"""How often a polynomial on the cube is a good part of its size, at least.
 
     .. math:: P\big(|f(x)| \ge \theta \|f\|_2\big) \ge \frac{(1 - \theta^2)^2}{9^q},
 
     for f of degree at most q, :math:`\|f\|_2^2 = E f^2` and :math:`0 \le \theta \le 1`. Paley and
     Zygmund give :math:`(1 - \theta^2)^2 (E f^2)^2 / E f^4` for :math:`f^2`, and hypercontractivity
-    :math:`E f^4 \le 9^q (E f^2)^2` (Bonami 1970; O'Donnell 2014, section 9.1). Linear forms do
-    better: :math:`E f^4 \le 3 (E f^2)^2`. For a bilinear form of two tokens, q = 2.
+    :math:`E f^4 \le 9^q (E f^2)^2` (Bonami 1970; O'Donnell 2014, section 9.1).
 
-    >>> round(paley_zygmund(2), 5), round(paley_zygmund(1), 5)
-    (0.00694, 0.1875)
+    With ``independent``, f is linear in each of q independent tokens, as the logit of two tokens is
+    with q = 2, and :math:`3^q` stands for :math:`9^q`. So it does for q = 1, where that is all f
+    can be, up to a constant.
+
+    >>> paley_zygmund(2, independent=True), round(paley_zygmund(2), 5), paley_zygmund(1)
+    (0.0625, 0.00694, 0.1875)
     """
     degree = whole_number("degree", degree, 0)
     if not 0.0 <= share <= 1.0:
         raise ValueError(f"share is {share}; expected between 0 and 1")
-    moment = 3.0 if degree == 1 else 9.0**degree
-    return (1.0 - share**2) ** 2 / moment
+    # f = c + <a, y>: E f^4 <= c^4 + 6 c^2 |a|^2 + 3 |a|^4 <= 3 (E f^2)^2. If c and a are forms of
+    # another token x, that bounds E_y, and E_x (c^2 + |a|^2)^2 <= (|c^2|_2 + sum_i |a_i^2|_2)^2
+    # (Minkowski, norms in x) <= 3 (E f^2)^2, by the same for c and a_i: 9 in all, and so on.
+    base = 3.0 if independent or degree == 1 else 9.0
+    return (1.0 - share**2) ** 2 * base**-degree
 
 
 def slice_ratio(dim: int, weight: int) -> float:
@@ -118,7 +124,8 @@ def slice_part_ratio(dim: int, part: int) -> float:
     part = whole_number("part", part, 0)
     if part > dim:
         raise ValueError(f"part is {part}; expected at most dim = {dim}")
-    return math.exp(-sum(math.log1p(-i / dim) for i in range(part)))
+    logarithm = -sum(math.log1p(-i / dim) for i in range(part))
+    return math.exp(logarithm) if logarithm < 700.0 else math.inf
 
 
 def slice_mean_tail(dim: int, part: int, t: float) -> float:
@@ -139,7 +146,7 @@ def slice_mean_tail(dim: int, part: int, t: float) -> float:
         raise ValueError(f"part is {part}; expected at most dim = {dim}")
     if not t >= 0.0:
         raise ValueError(f"t is {t}; expected a number from 0 on")
-    return math.exp(-2.0 * part * t**2 / (1.0 - (part - 1) / dim))
+    return math.exp(-2.0 * part * t * t / (1.0 - (part - 1) / dim))
 
 
 def _weight(dim: int, weight: int) -> tuple[int, int]:

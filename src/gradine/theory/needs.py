@@ -47,6 +47,8 @@ CRUDE_MATCH = 0.2
 MATCH = 0.1
 #: Phase 3. A margin at which e^-margin is well within the residual that the phase allows (0.1).
 MARGIN = 3.0
+#: More examples than this are not counted: they are out of reach.
+MOST_COUNTED = 10**15
 #: Examples of the six phases beyond what they need in the mean, times log(1 / (1 - C)).
 PHASE_SHARE = 0.25
 
@@ -56,7 +58,7 @@ class Need:
     """What one phase needs, and why."""
 
     phase: str
-    examples: int  #: under fit
+    examples: int  #: under fit, at most `MOST_COUNTED`
     limit: str  #: what limits it
 
 
@@ -114,11 +116,12 @@ def phase_needs(
     margin = margin_probability(m, k, d, scale, MARGIN)
     pairs = k * (k - 1)  # slabs of an example, if all its rows are matched and informative
     slabs = config.least_slabs_per_unknown * d**2
-    rows = _drawn(config.trimmed_rows_per_unknown * d, 2.0 ** (d - 1))
+    tokens = 2.0 ** min(d - 1, 60)  # up to sign, or more than will ever be drawn twice
+    rows = _drawn(config.trimmed_rows_per_unknown * d, tokens)
 
     def needed(phase: str, wanted: float, each: float, limit: str) -> Need:
-        examples = math.ceil(more * wanted / each) if each * 1e15 > wanted else 10**15
-        return Need(phase, examples, limit)
+        examples = more * wanted / max(each, 1e-300)
+        return Need(phase, math.ceil(min(examples, MOST_COUNTED)), limit)
 
     return (
         needed("1 crude sum", d * k / (k - 1), CRUDE_NOISE**2, f"noise below {CRUDE_NOISE:g}"),

@@ -96,7 +96,7 @@ class Plan(Displayed):
         heads = heads_in_words(self.heads)
         doubtful = self.exact_failing if self.learner == "exact" else self.failing
         sure = "are planned for" if doubtful else "give"
-        chance = "" if doubtful else f" with probability {self.confidence:g}"
+        chance = "" if doubtful else f" with probability {self.confidence}"
         return (
             f"{self.learner}: {budget.examples:,} examples ({budget.fit:,} to fit, "
             f"{budget.verify:,} to verify) {sure} {heads}{chance}, "

@@ -48,7 +48,7 @@ def hoeffding_tail(a: ArrayLike, t: float) -> float:
     0.1353
     """
     a, t = _vector("a", a), _level(t)
-    return math.exp(-(t**2) / (2.0 * float(a @ a)))
+    return _sub_gamma_tail(t, math.hypot(*a), 0.0)
 
 
 def bilinear_tail(A: ArrayLike, t: float) -> float:
@@ -68,7 +68,7 @@ def bilinear_tail(A: ArrayLike, t: float) -> float:
     0.3679
     """
     frobenius, operator = _norms(_matrix(A))
-    return _sub_gamma_tail(_level(t), frobenius**2, operator)
+    return _sub_gamma_tail(_level(t), frobenius, operator)
 
 
 def bilinear_quantile(A: ArrayLike, delta: float) -> float:
@@ -82,7 +82,7 @@ def bilinear_quantile(A: ArrayLike, delta: float) -> float:
     13.71
     """
     frobenius, operator = _norms(_matrix(A))
-    return _sub_gamma_quantile(delta, frobenius**2, operator)
+    return _sub_gamma_quantile(delta, frobenius, operator)
 
 
 def quadratic_tail(A: ArrayLike, t: float) -> float:
@@ -105,7 +105,7 @@ def quadratic_tail(A: ArrayLike, t: float) -> float:
     0.4724
     """
     frobenius, operator = _norms(_without_diagonal(A))
-    return _sub_gamma_tail(_level(t), 2.0 * frobenius**2, 2.0 * operator)
+    return _sub_gamma_tail(_level(t), math.sqrt(2.0) * frobenius, 2.0 * operator)
 
 
 def quadratic_quantile(A: ArrayLike, delta: float) -> float:
@@ -117,7 +117,7 @@ def quadratic_quantile(A: ArrayLike, delta: float) -> float:
     0.0
     """
     frobenius, operator = _norms(_without_diagonal(A))
-    return _sub_gamma_quantile(delta, 2.0 * frobenius**2, 2.0 * operator)
+    return _sub_gamma_quantile(delta, math.sqrt(2.0) * frobenius, 2.0 * operator)
 
 
 def berry_esseen(a: ArrayLike, *, alike: bool | None = None) -> float:
@@ -136,30 +136,33 @@ def berry_esseen(a: ArrayLike, *, alike: bool | None = None) -> float:
     if alike is None:
         alike = bool(np.all(a == a[0]))
     constant = BERRY_ESSEEN_ALIKE if alike else BERRY_ESSEEN
-    return constant * float(np.sum(a**3)) / float(a @ a) ** 1.5
+    return constant * float(np.sum((a / math.hypot(*a)) ** 3))
 
 
-def _sub_gamma_tail(t: float, variance: float, scale: float) -> float:
+def _sub_gamma_tail(t: float, deviation: float, scale: float) -> float:
     """exp(-t^2 / (2 (v + c t))): what log E e^{lambda Z} <= lambda^2 v / (2 (1 - c lambda)) gives.
 
-    The exponent is that of lambda = t / (v + c t).
+    The exponent is that of lambda = t / (v + c t); v is the square of ``deviation``. No square is
+    taken by itself, as it may not be a float even where the exponent is.
     """
     if t == 0.0:
         return 1.0
-    size = variance + scale * t
-    return math.exp(-(t**2) / (2.0 * size)) if size > 0.0 else 0.0
+    if math.isinf(t) or deviation == 0.0:  # a form of finite numbers is bounded
+        return 0.0
+    times = t / deviation
+    return math.exp(-times / (1.0 / times + scale / deviation) / 2.0) if times > 0.0 else 1.0
 
 
-def _sub_gamma_quantile(delta: float, variance: float, scale: float) -> float:
+def _sub_gamma_quantile(delta: float, deviation: float, scale: float) -> float:
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta is {delta}; expected between 0 and 1")
     t = -math.log(delta)
-    return math.sqrt(2.0 * variance * t) + scale * t
+    return deviation * math.sqrt(2.0 * t) + scale * t
 
 
 def _norms(A: Array) -> tuple[float, float]:
     values = np.linalg.svd(A, compute_uv=False)
-    return float(np.sqrt(np.sum(values**2))), float(values.max(initial=0.0))
+    return math.hypot(*values), float(values.max(initial=0.0))
 
 
 def _matrix(A: ArrayLike) -> Array:
@@ -173,7 +176,7 @@ def _without_diagonal(A: ArrayLike) -> Array:
     array = _matrix(A)
     if array.shape[0] != array.shape[1]:
         raise ValueError(f"A has shape {array.shape}; expected a square matrix")
-    symmetric = (array + array.T) / 2.0
+    symmetric = array / 2.0 + array.T / 2.0
     return symmetric - np.diag(np.diag(symmetric))
 
 
