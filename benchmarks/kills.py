@@ -137,8 +137,8 @@ def page(found: list[dict[str, Any]]) -> str:
     header = ("fault", "run", "struck", "with files on disk", "same answer", "ended cleanly")
     return (
         f"# Runs that are killed\n\n{len(kills)} random kills, {same} resumes with the same "
-        f"answer; {len(stops)} times Ctrl-C, {clean} with exit code 130, one line and the same answer "
-        f"after --resume.\n\n{markdown(header, rows)}\n"
+        f"answer; {len(stops)} times Ctrl-C, {clean} with exit code 130, one line and the same "
+        f"answer after --resume.\n\n{markdown(header, rows)}\n"
     )
 
 
