@@ -27,7 +27,7 @@ def planted_defects():
     import signal
 
     return {
-        "crash": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+        "crash": lambda: os.kill(os.getpid(), signal.SIGKILL),
         "traceback": lambda: {}["nothing"],
         "trespass": lambda: open(os.path.expanduser("~/.gradine-none/x"), "w"),
         "names no file": lambda: int("x"),
