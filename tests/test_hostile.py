@@ -1,0 +1,231 @@
+"""What fuzzing and reading found: each file that once got past its reader, and what stops it."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import resource
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gradine
+from gradine.atlas.store import TRIALS, TrialStore
+from gradine.cli import main, plant
+from gradine.cli.run import read_shown
+from gradine.examples import open_examples
+from gradine.files import read_json, write_text
+from gradine.lines import JsonLines
+from gradine.lock import LOCK, only_run
+from gradine.records import RecordError, load_record, save_record
+from gradine.runs import output_folder
+
+X = np.ones((6, 3, 2))
+
+
+def npy(array) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def test_json_that_is_nested_too_deep_or_has_too_many_digits(tmp_path):
+    path = tmp_path / "result.json"
+    for text, said in [("[" * 100_000, "nested too deep"), ('{"a": ' + "1" * 5000 + "}", "digits")]:
+        path.write_text(text)
+        with pytest.raises(ValueError, match=rf"result.json: not JSON \(.*{said}"):
+            read_json(path)
+        (tmp_path / TRIALS).write_text(text + '\n{"a": 1}\n')
+        assert JsonLines(tmp_path / TRIALS).read() == [{"a": 1}]
+
+
+def test_pipes_and_devices_are_no_files(tmp_path):
+    os.mkfifo(tmp_path / "a.npz")
+    (tmp_path / "b.npz").symlink_to("/dev/zero")
+    for name in ("a.npz", "b.npz"):
+        for read in (open_examples, lambda path: read_shown(path, None), read_json):
+            with pytest.raises(ValueError, match=f"{name}: not a file"):
+                read(tmp_path / name)
+
+
+def test_members_of_a_zip_that_are_not_called_npy(tmp_path):
+    with zipfile.ZipFile(tmp_path / "data.npz", "w") as archive:
+        archive.writestr("X", npy(X))
+        archive.writestr("Y.npy", npy(X))
+    with pytest.raises(ValueError, match=r"data.npz: holds X, Y; expected arrays X and Y"):
+        open_examples(tmp_path / "data.npz")
+
+
+def test_a_zip_whose_directory_lies_before_the_file(tmp_path):
+    np.savez(tmp_path / "data.npz", X=X, Y=X)
+    data = bytearray((tmp_path / "data.npz").read_bytes())
+    at = data.rindex(b"PK\5\6") + 16
+    data[at : at + 4] = b"\xff\xff\xff\x7f"
+    (tmp_path / "data.npz").write_bytes(data)
+    with pytest.raises(ValueError, match=r"data\.npz"):
+        open_examples(tmp_path / "data.npz")
+
+
+def test_an_example_larger_than_memory_by_its_header(tmp_path):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (10**9, 10**3)}
+    )
+    (tmp_path / "tokens.npy").write_bytes(header.getvalue() + b"\0" * 80)
+    with pytest.raises(ValueError, match="is truncated: 80 bytes"):
+        read_shown(tmp_path / "tokens.npy", None)
+
+
+def test_a_record_with_a_lost_bit_or_with_other_types(tmp_path):
+    from gradine.exact.results import Curve
+
+    path, ones = tmp_path / "r.safetensors", np.ones(3)
+    save_record(path, Curve(ones, ones, ones, 1.0), "run")
+    assert load_record(path, Curve, "run").seconds == 1.0
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(RecordError, match="damaged"):
+        load_record(path, Curve, "run")
+    save_record(path, Curve(ones, ones, ones, "soon"), "run")  # pyright: ignore
+    with pytest.raises(RecordError, match="does not hold the fields of Curve"):
+        load_record(path, Curve, "run")
+
+
+def test_a_trial_of_other_types_is_done_again(tmp_path):
+    JsonLines(tmp_path / TRIALS).append({"key": "a", "trial": {"learner": 3}})
+    assert TrialStore(tmp_path, resume=True).get("a") is None
+
+
+def test_links_are_not_written_through(tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / LOCK).symlink_to(precious)
+    with pytest.raises(OSError) as refused, only_run(run):
+        pass
+    assert refused.value.errno == errno.ELOOP
+    (run / TRIALS).symlink_to(precious)
+    with pytest.raises(OSError, match="cannot write"):
+        JsonLines(run / TRIALS).append({})
+    (run / LOCK).unlink()
+    (run / "phases").symlink_to(tmp_path)
+    with pytest.raises(ValueError, match="phases: is a link"), output_folder(run):
+        pass
+    assert precious.read_text() == "mine"
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd", "blosc"])
+@pytest.mark.parametrize("sharded", [False, True])
+def test_a_chunk_that_unpacks_to_more_than_it_should(tmp_path, codec, sharded):
+    zarr = pytest.importorskip("zarr")
+    from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
+
+    packing = {"gzip": GzipCodec(), "zstd": ZstdCodec(), "blosc": BloscCodec()}[codec]
+    for name, rows in (("small", 8), ("bomb", 2**17)):
+        group = zarr.open_group(str(tmp_path / f"{name}.zarr"), mode="w")
+        for label in ("X", "Y"):
+            shards = (rows, 3, 2) if sharded else None
+            group.create_array(
+                label,
+                data=np.ones((rows, 3, 2)),
+                chunks=(rows, 3, 2),
+                shards=shards,
+                compressors=[packing],
+            )
+    small = tmp_path / "small.zarr" / "Y" / "c" / "0" / "0" / "0"
+    assert open_examples(tmp_path / "small.zarr").block(0, 8)[1].shape == (8, 3, 2)
+    small.write_bytes((tmp_path / "bomb.zarr" / "Y" / "c" / "0" / "0" / "0").read_bytes())
+    with pytest.raises(ValueError, match=r"unpacks to .* MB|unpacks to .* kB"):
+        open_examples(tmp_path / "small.zarr").block(0, 8)
+
+
+def test_metadata_and_chunks_of_a_store_that_never_end(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    group = zarr.open_group(str(tmp_path / "data.zarr"), mode="w")
+    for label in ("X", "Y"):
+        group.create_array(label, data=X, chunks=X.shape)
+    chunk = tmp_path / "data.zarr" / "Y" / "c" / "0" / "0" / "0"
+    chunk.unlink()
+    chunk.symlink_to("/dev/zero")
+    with pytest.raises(ValueError, match="not a file"):
+        open_examples(tmp_path / "data.zarr").block(0, 6)
+    metadata = tmp_path / "data.zarr" / "X" / "zarr.json"
+    metadata.unlink()
+    metadata.symlink_to("/dev/zero")
+    with pytest.raises(ValueError, match=r"zarr\.json: not a file"):
+        open_examples(tmp_path / "data.zarr")
+
+
+def test_a_name_as_long_as_names_may_be(tmp_path):
+    write_text(tmp_path / ("x" * 240 + ".json"), "{}")
+    assert [len(path.name) for path in tmp_path.iterdir()] == [245]
+
+
+def test_nothing_is_replaced_unasked(tmp_path, capsys):
+    out = tmp_path / "layer.safetensors"
+    out.write_text("mine")
+    line = f"plant --heads 1 --dim 3 --scale 1 --out {out}".split()
+    assert main(line) == 2 and out.read_text() == "mine"
+    assert "layer.safetensors: exists already" in capsys.readouterr().err
+    assert main([*line, "--overwrite"]) == 0
+    np.savez(tmp_path / "data.npz", X=X)
+    sample = f"sample {out} --examples 4 --seq-len 2 --out {tmp_path / 'data.npz'}".split()
+    assert main(sample) == 2 and main([*sample, "--overwrite"]) == 0
+
+
+def test_a_defect_is_one_line_and_its_own_code(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(plant.inputs, "plant", lambda *_, **__: {}["nothing"])
+    line = f"plant --heads 1 --dim 3 --scale 1 --out {tmp_path / 'a'}".split()
+    assert main(line) == 1
+    assert capsys.readouterr().err.startswith("gradine: a defect of gradine: KeyError: 'nothing'")
+    monkeypatch.setenv("GRADINE_TRACEBACK", "1")
+    with pytest.raises(KeyError):
+        main(line)
+
+
+FULL = """
+import resource, sys
+from gradine.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("room", [0, 100])
+def test_a_disk_that_is_full(tmp_path, room):
+    assert resource.RLIMIT_FSIZE
+    environment = os.environ | {"PYTHONPATH": str(Path(gradine.__file__).parent.parent)}
+    line = ["plant", "--heads", "1", "--dim", "9", "--scale", "1", "--out", "layer.safetensors"]
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(room), *line],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("gradine: cannot write layer.safetensors: ")
+    assert done.stderr.count("\n") == 1 and not list(tmp_path.iterdir())
+
+
+def test_clocks_that_jump(monkeypatch, tmp_path):
+    """Nothing is ordered, and no duration taken, by the time of day."""
+    sources = Path(gradine.__file__).parent.rglob("*.py")
+    told = [path.name for path in sources if "time.time()" in path.read_text()]
+    assert told == []
+    jumps = iter(range(10**6, 0, -1000))
+    monkeypatch.setattr("time.time", lambda: next(jumps))
+    layer = gradine.plant(1, 3, 2.0, seed=1)
+    tokens = gradine.sample_inputs(300, 3, 3, seed=2)
+    np.savez(tmp_path / "data.npz", X=tokens, Y=layer(tokens))
+    line = ["learn", str(tmp_path / "data.npz"), "--out", str(tmp_path / "run"), "--no-report"]
+    assert main([*line, "--method", "exact", "--heads", "1"]) == 0
+    assert 0.0 <= json.loads((tmp_path / "run" / "result.json").read_text())["seconds"] < 1000.0
