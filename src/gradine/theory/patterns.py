@@ -194,7 +194,7 @@ def _sequences_alike(count: int, k: int, d: int) -> tuple[Array, Array]:
     drawn = np.log(np.where(signs == 0, 0.5, 0.0) + 0.5 / (d + 1.0))
     each = np.logaddexp(usual[..., None] + np.log1p(-shares), drawn[..., None] + np.log(shares))
     weights = usual.sum(axis=1) - np.logaddexp.reduce(each.sum(axis=1), axis=1)
-    return _grams(np.cumprod(1.0 - 2.0 * changed, axis=1)), _normed(weights)
+    return _grams(np.cumprod(np.where(changed, -1.0, 1.0), axis=1)), _normed(weights)
 
 
 def _sequences_apart(count: int, k: int, d: int) -> tuple[Array, Array]:
@@ -208,7 +208,7 @@ def _sequences_apart(count: int, k: int, d: int) -> tuple[Array, Array]:
     changed = rng.random((count, k - 1, d)) < theta[:, None, None]
     usual = _log_binomial(changed.sum(axis=(1, 2)), (k - 1) * d)
     weights = usual - np.logaddexp(usual, -math.log((k - 1.0) * d + 1.0))
-    return _grams(1.0 - 2.0 * changed), _normed(weights)
+    return _grams(np.where(changed, -1.0, 1.0)), _normed(weights)
 
 
 def _grams(others: Array) -> Array:
