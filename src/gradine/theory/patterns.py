@@ -194,7 +194,8 @@ def _sequences_alike(count: int, k: int, d: int) -> tuple[Array, Array]:
     drawn = np.log(np.where(signs == 0, 0.5, 0.0) + 0.5 / (d + 1.0))
     each = np.logaddexp(usual[..., None] + np.log1p(-shares), drawn[..., None] + np.log(shares))
     weights = usual.sum(axis=1) - np.logaddexp.reduce(each.sum(axis=1), axis=1)
-    return _grams(np.cumprod(np.where(changed, -1.0, 1.0), axis=1)), _normed(weights)
+    tokens = np.cumprod(np.where(changed, -1.0, 1.0), axis=1, dtype=np.float64)
+    return _grams(tokens), _normed(weights)
 
 
 def _sequences_apart(count: int, k: int, d: int) -> tuple[Array, Array]:
