@@ -189,12 +189,13 @@ def _sequences_alike(count: int, k: int, d: int) -> tuple[Array, Array]:
     near, copied, theta = rng.random((3, count, k - 1))
     theta = np.where(near < share, np.where(copied < 0.5, 0.0, theta), 0.5)
     changed = rng.random((count, k - 1, d)) < theta[:, :, None]
-    signs = changed.sum(axis=2)
+    signs = changed.sum(axis=2, dtype=np.float64)
     usual = _log_binomial(signs, d)
     drawn = np.log(np.where(signs == 0, 0.5, 0.0) + 0.5 / (d + 1.0))
     each = np.logaddexp(usual[..., None] + np.log1p(-shares), drawn[..., None] + np.log(shares))
     weights = usual.sum(axis=1) - np.logaddexp.reduce(each.sum(axis=1), axis=1)
-    return _grams(np.cumprod(1.0 - 2.0 * changed, axis=1)), _normed(weights)
+    tokens = np.cumprod(np.where(changed, -1.0, 1.0), axis=1, dtype=np.float64)
+    return _grams(tokens), _normed(weights)
 
 
 def _sequences_apart(count: int, k: int, d: int) -> tuple[Array, Array]:
@@ -206,9 +207,9 @@ def _sequences_apart(count: int, k: int, d: int) -> tuple[Array, Array]:
     rng = np.random.default_rng(0)
     theta = np.where(np.arange(count) % 2, (np.arange(count) + 0.5) / count, 0.5)
     changed = rng.random((count, k - 1, d)) < theta[:, None, None]
-    usual = _log_binomial(changed.sum(axis=(1, 2)), (k - 1) * d)
+    usual = _log_binomial(changed.sum(axis=(1, 2), dtype=np.float64), (k - 1) * d)
     weights = usual - np.logaddexp(usual, -math.log((k - 1.0) * d + 1.0))
-    return _grams(1.0 - 2.0 * changed), _normed(weights)
+    return _grams(np.where(changed, -1.0, 1.0)), _normed(weights)
 
 
 def _grams(others: Array) -> Array:
