@@ -11,7 +11,8 @@ demo: $(VENV)/.installed
 	$(BIN)/gradine demo
 
 # One thread for linear algebra, ours and PyTorch's: the products in tests are small, and threads
-# that wait for each other on a busy machine cost more than they bring. Two tests run at a time.
+# that wait for each other on a busy machine cost more than they bring. Three tests run at a time:
+# many wait for a process or a browser.
 # Compiled modules are kept whatever the surroundings say: tests start many processes.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.installed-test
@@ -19,7 +20,7 @@ test: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
 
 # Lines and branches that tests reach, file by file; `make coverage TESTS=tests/sculpt` for a part.
 coverage: $(VENV)/.installed-test

@@ -100,8 +100,9 @@ def imported_modules(path: Path, modules: dict[str, Path]) -> set[str]:
 #: Who may import by name at run time: the lists of public names and of commands, what a user
 #: names, and objects that a notebook wants drawn.
 BY_NAME = {"__init__.py", "features/__init__.py", "named.py", "displayed.py", "cli/story.py"}
-#: Who may print: what a command answers, and the lines about work under way.
-PRINTS = {"progress/display.py"}
+#: Who may print: what a command answers, the lines about work under way, and the Python that a
+#: report gives its reader.
+PRINTS = {"progress/display.py", "report/again.py"}
 #: Who may open a file for writing: the one path, logs, and parts of what is then moved whole.
 WRITES = {"files.py", "lines.py", "examples/batches.py", "cli/sampled.py"}
 

@@ -13,6 +13,7 @@ import typer.main
 import gradine
 from gradine import atlas, engine, hard, report
 from gradine.cli import app
+from gradine.cli.story import STEPS, Story
 
 GLOSSARY = (Path(__file__).parent.parent / "docs" / "notation.md").read_text(encoding="utf-8")
 GLOSSARY = GLOSSARY[GLOSSARY.index("## Glossary") :]
@@ -41,7 +42,8 @@ def python_names() -> set[str]:
 def options() -> dict[str, str]:
     """The long options of all commands, each with a command that has it."""
     found = {}
-    waiting = list(typer.main.get_command(app).commands.items())
+    waiting = [("gradine", typer.main.get_command(app))]
+    waiting += [(name, Story.loaded(name)) for name in STEPS]
     while waiting:
         name, command = waiting.pop()
         waiting += getattr(command, "commands", {}).items()
@@ -52,7 +54,7 @@ def options() -> dict[str, str]:
 
 NAMES = python_names()
 OPTIONS = options()
-BUILT_IN = {"--help", "--install-completion", "--show-completion"}
+BUILT_IN = {"--help", "--version", "--install-completion", "--show-completion"}
 
 
 @pytest.mark.parametrize("option", sorted(set(OPTIONS) - BUILT_IN))

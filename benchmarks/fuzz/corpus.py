@@ -140,7 +140,7 @@ def _unit() -> dict[str, Any]:
     part, model, seed = units_of(["bridge"], QUICK)[0]
     numbers = [0.5 for _ in QUICK.sizes_of(part)]
     unit = Unit(part, model, seed, {"bridge/output": Curve(numbers, numbers)}, 1.0)
-    return {"setting": json.loads(json.dumps(asdict(QUICK))), "unit": unit.as_json()}
+    return {"setting": json.loads(json.dumps(asdict(QUICK))), "unit": unit.to_dict()}
 
 
 def _bomb() -> bytes:

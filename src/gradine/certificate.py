@@ -41,7 +41,7 @@ class Certificate(Displayed):
     """With confidence ``confidence``, for every eps: at most p of inputs err by more than eps.
 
     >>> certificate = certify(np.full(1000, 1e-12))
-    >>> certificate.eps_at(0.01), certificate.to_dict()["statement"] == certificate.sentence()
+    >>> certificate.eps_at(0.01), certificate.to_dict()["sentence"] == certificate.sentence()
     (1e-12, True)
     """
 

@@ -205,7 +205,7 @@ def test_the_report_shows_attention_on_an_example_of_ones_own(cli, here, tmp_pat
     options = ("--out", tmp_path / "run", "--example", "sentence.npy", "--words")
     answer = cli("query", "--oracle", "hidden.safetensors", *options, "one two three")
     assert answer.code == 0
-    assert ">three</text>" in (tmp_path / "run" / "report.html").read_text()
+    assert ">three</th>" in (tmp_path / "run" / "report.html").read_text()
 
 
 @pytest.mark.parametrize(

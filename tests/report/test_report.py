@@ -16,7 +16,7 @@ from gradine.report.story import tell
 from gradine.sculpt.results import Span
 from gradine.status import Status
 
-from .outline import check_page, words_of
+from .outline import Outline, check_page, words_of
 
 
 @pytest.fixture(scope="module")
@@ -128,10 +128,12 @@ def test_polish_skipped_and_no_chords(pair):
 
 
 def test_text_is_escaped(cancelled):
-    fit = replace(cancelled.fit, detail="<script>alert('x')</script>", method="<b>&")
+    fit = replace(cancelled.fit, detail="<script>alert('x')</script>")
     html = report_html(fit)
     check_page(html)
-    assert "&lt;script&gt;" in html and "<b>" not in html
+    assert "&lt;script&gt;" in html
+    html = report_html(replace(fit, method="<b>&"))  # a learner of somebody's own
+    assert Outline(html).open == [] and "&lt;b&gt;&amp;" in html and "<b>" not in html
 
 
 def test_data_cannot_end_its_script(single):

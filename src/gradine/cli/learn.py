@@ -47,7 +47,7 @@ class LearnCommand(Command):
         load_plugins()
         for parameter in self.params:
             if parameter.name == "method":
-                parameter.metavar = f"[{'|'.join(methods())}]"
+                parameter.help = f"The learner: {', '.join(methods())}."
         return super().get_params(ctx)
 
 
