@@ -45,7 +45,8 @@ class LearnCommand(Command):
 
     def get_params(self, ctx: Any) -> list[Any]:
         load_plugins()
-        for parameter in self.params:
+        options: list[Any] = list(self.params)
+        for parameter in options:
             if parameter.name == "method":
                 parameter.help = f"The learner: {', '.join(methods())}."
         return super().get_params(ctx)
