@@ -73,18 +73,35 @@ def measure_many(quick: bool, _: Path) -> dict[str, Any]:
         return {"runs": [many.screened(generated(n), truth(), engine) for n in numbers]}
 
 
-def measure_capacity(quick: bool, _: Path) -> dict[str, Any]:
-    dims, examples = ((8,), 2_000) if quick else ((DIM, *capacity.DIMS), 20_000)
+def measure_capacity(quick: bool, out: Path) -> dict[str, Any]:
+    store = Store(out / "scratch" / "capacity.jsonl", ("scale/capacity.py",))
+    own, heads = (8, (2,)) if quick else (DIM, capacity.HEADS)
+    dims, examples = ((own,), 2_000) if quick else ((own, *capacity.DIMS), 20_000)
+    found = {str(d): capacity.pass_seconds(d, examples) for d in dims}
+    # Two dimensions for the growth of the main process, and all heads at the larger of them.
+    sizes = [(heads[0], own, 20_000 if quick else FEW)]
+    if not quick:
+        below, top = capacity.DIMS[0] // 2, capacity.DIMS[0]
+        sizes += [
+            (m, d, max(capacity.wanted_examples(m, d) or 0, FEW))
+            for m, d in ((heads[0], below), *((m, top) for m in heads))
+        ]
+    main = []
+    for size in sizes:
+        main.append(store.once(partial(capacity.main_part, *size), "main", *size))
+        print(f"{size}: {main[-1]['wall']:.0f} s", file=sys.stderr, flush=True)
     cases = [
         {"heads": m, "dim": d, "examples": capacity.wanted_examples(m, d)}
-        for m in capacity.HEADS
-        for d in dims
-        if quick or d != DIM
+        for m in heads
+        for d in (dims if quick else capacity.DIMS)
     ]
-    found = {str(d): capacity.pass_seconds(d, examples) for d in dims}
-    more = (2 if quick else 30) * examples
-    checks = [capacity.checked(dims[0], more, workers) for workers in (1, 2)]
-    return {"pass_seconds": found, "cases": cases, "checks": checks, "dim": dims[0]}
+    more = [20_000] if quick else [600_000, 1_200_000]
+    checks = [
+        store.once(partial(capacity.checked, heads[0], own, n, workers), "check", n, workers)
+        for workers in (1, 2)
+        for n in more
+    ]
+    return {"pass_seconds": found, "main": main, "cases": cases, "checks": checks, "dim": own}
 
 
 PARTS: dict[str, Callable[[bool, Path], dict[str, Any]]] = {
@@ -160,39 +177,69 @@ def _by_process(found: dict[Any, float], words: Callable[[float], str]) -> tuple
 def _capacity(found: dict[str, Any], all_found: dict[str, Any]) -> str:
     walls = all_found.get("rates", {}).get("seconds", {})
     lost = max(0.0, 1.0 - walls["pool_1"] / (2 * walls["pool_2"])) if walls else 0.0
-    table = capacity.capacity_table({**found, "lost": lost})
+    kinds = tuple(capacity.PASSES)
     costs = markdown(
-        ("dim", *(f"{name}, µs" for name in (capacity.MAKING, *capacity.PASSES))),
+        ("dim", *(f"{name}, µs" for name in (capacity.MAKING, *kinds))),
         [
-            (
-                dim,
-                *(f"{1e6 * seconds[name]:.3g}" for name in (capacity.MAKING, *capacity.PASSES)),
-            )
+            (dim, *(f"{1e6 * seconds[name]:.3g}" for name in (capacity.MAKING, *kinds)))
             for dim, seconds in found["pass_seconds"].items()
         ],
     )
-    own = found["pass_seconds"][str(found["dim"])]
-    checks = markdown(
-        ("workers", "more examples", "predicted, s", "measured, s"),
+    mains = markdown(
+        ("heads", "dim", "examples", "answer", "alone, s", *(f"{k}, µs" for k in kinds)),
         [
+            (
+                str(part["heads"]),
+                str(part["dim"]),
+                f"{part['examples']:,}",
+                part["status"],
+                f"{sum(part['alone'].values()):.3g}",
+                *(f"{1e6 * part['merging'].get(kind, 0.0):.2g}" for kind in kinds),
+            )
+            for part in found["main"]
+        ],
+    )
+    lines = []
+    for check in found["checks"]:
+        own = found["pass_seconds"][str(check["dim"])]
+        main = {**found["main"][0], "passes": check["passes"]}
+        expected = capacity.predicted_seconds(own, main, check["examples"], check["workers"], lost)
+        total = sum(expected.values())
+        lines.append(
             (
                 str(check["workers"]),
                 f"{check['examples']:,}",
-                "{:.1f}".format(
-                    capacity.predicted_seconds(
-                        own, check["examples"], check["workers"], lost, check["passes"]
-                    )
-                ),
-                f"{check['seconds'][1] - check['seconds'][0]:.1f}",
+                f"{expected['passes']:.1f} + {expected['alone']:.1f} = {total:.1f}",
+                f"{check['wall']:.1f}",
+                f"{check['wall'] / total:.2f}",
             )
-            for check in found["checks"]
-        ],
-    )
+        )
+    header = ("workers", "examples", "predicted (passes + alone), s", "measured, s", "ratio")
     return (
-        f"## Capacity\n\nOne core, for each example and pass:\n\n{costs}\n\nFrom it, with the "
-        f"examples that `gradine plan` asks for, and {lost:.1%} lost to working side by "
-        f"side:\n\n{table}\n\nThe prediction against runs here, dim {found['dim']}:\n\n{checks}"
+        f"## Capacity\n\nWorkers: one core, for each example and pass:\n\n{costs}\n\nThe main "
+        "process: alone, and while it merges, for each example and pass:\n\n"
+        f"{mains}\n\nFrom these, with the examples that `gradine plan` asks for and {lost:.1%} "
+        "lost to working side by side. Where there is a star, the main process is extrapolated "
+        f"by its growth below:\n\n{capacity.capacity_table(_cases(found), lost)}\n\nThe "
+        f"prediction against runs here, dim {found['dim']}:\n\n{markdown(header, lines)}"
     )
+
+
+def _cases(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Layers that can be learned, with what a run of each costs, measured or extrapolated."""
+    mains = {(part["heads"], part["dim"]): part for part in found["main"]}
+    top = max(dim for _, dim in mains)
+    fewest = [part for (heads, _), part in sorted(mains.items()) if heads == min(mains)[0]]
+    return [
+        {
+            **case,
+            "seconds": found["pass_seconds"][str(case["dim"])],
+            "main": mains.get((case["heads"], case["dim"]))
+            or capacity.alone_at(case["dim"], fewest, mains[case["heads"], top]),
+        }
+        for case in found["cases"]
+        if case["examples"] is not None
+    ]
 
 
 PAGES = {"rates": _rates, "faults": _faults, "many": _many, "capacity": _capacity}

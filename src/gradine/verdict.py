@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gradine.certificate import Certificate, HeadBars, certify, relative_errors
 from gradine.exact.results import HeadFit, Identified
-from gradine.examples import FittingData, take
+from gradine.examples import FittingData
 from gradine.fit import LearnConfig
 from gradine.layer import AttentionLayer
 from gradine.status import NotLearned, Status
@@ -55,8 +55,8 @@ def judge(ended: Ended, data: FittingData, config: LearnConfig) -> Verdict:
     if ended.layer is None:
         assert ended.ending is not None
         return Verdict(ended.ending.status, ended.ending.detail)
-    X, Y = take(data.examples, data.split.certify, data.block_size)
-    predicted, floor = ended.layer(data.tokens(X)), _floor(data)
+    X, Y = data.certification()
+    predicted, floor = ended.layer(X), _floor(data)
     errors = relative_errors(predicted, Y, floor)
     certificate = certify(errors, config.confidence, _bars(ended.identified), floor)
     median = certificate.median_error

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradine.engine import open_engine
 from gradine.examples import GeneratedExamples, generated, survey, take
 from gradine.inputs import plant
 from gradine.queries.asking.oracle import as_oracle
@@ -89,6 +90,19 @@ def test_single_examples_are_cheap():
     calls.clear()
     take(examples, [5, 10**6, 10**6 + 3, 10**8])
     assert len(calls) == 3
+
+
+def test_single_examples_are_made_by_the_workers():
+    """A sample that is spread over all examples costs nearly a pass; this process must not make
+    them on its own while others wait."""
+    examples = GeneratedExamples(LAYER, 20_000, 3, seed=7, noise=0.1)
+    wanted = np.sort(np.random.default_rng(0).choice(20_000, 700, replace=False))
+    here = take(examples, wanted)
+    examples._read = None  # pyright: ignore[reportAttributeAccessIssue] (workers have their own)
+    with open_engine("pool", 2) as engine:
+        there = take(examples, wanted, 512, engine)
+    for a, b in zip(here, there, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("labels", ["layer", "file", "function", "name"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,18 @@ def test_large_margin_rows_look_at_one_token(two_heads):
     np.testing.assert_allclose(np.sort(rows.margins)[::-1], margins[:50])
     attention = softmax(logits).max(axis=-1)
     assert np.sort(attention.ravel())[-50:].min() > 0.999
+
+
+def test_rows_of_blocks_merge_to_those_of_all(two_heads):
+    X, Y = two_heads.data.sample(3000, seed=0)
+    theta, count = two_heads.layer.theta.mean(axis=0), 40
+    whole = large_margin_rows(X, Y, theta, len(X) * X.shape[1]).widest(count)
+    blocks = [slice(0, 400), slice(400, 900), slice(900, 3000)]
+    parts = [large_margin_rows(X[b], Y[b], theta, 9000).widest(count) for b in blocks]
+    merged = reduce(lambda a, b: a.merge(b, count), parts)
+    for expected, found in zip(whole, merged, strict=True):
+        np.testing.assert_array_equal(expected, found)
+    assert len(np.unique(merged.tokens, axis=0)) == count
 
 
 def test_flat_attention_is_named():

@@ -5,20 +5,38 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gradine.engine.parcel import Parcel
 
-__all__ = ["BlockSource", "Engine", "FailedBlockError", "Kernel", "run_all", "run_block"]
+__all__ = [
+    "BlockSource",
+    "Engine",
+    "FailedBlockError",
+    "Kernel",
+    "ReadingKernel",
+    "run_all",
+    "run_block",
+]
 
 Array = NDArray[np.float64]
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 Partial = TypeVar("Partial")
-Kernel = Callable[[Array, Array, int], Partial]
+
+
+@runtime_checkable
+class ReadingKernel(Protocol):
+    """A kernel that reads its block itself, because it needs little of what is there."""
+
+    def read(self, examples: Any, start: int, stop: int) -> Any: ...
+
+
+#: Called with X, Y and the index of the first example.
+Kernel = Callable[[Array, Array, int], Partial] | ReadingKernel
 
 TRIES = 2  # of a block: a disk or a network may fail once
 
@@ -130,6 +148,8 @@ def run_block(
     """What the kernel makes of one block, wherever that is."""
     source: Any = examples.open() if isinstance(examples, Parcel) else examples
     function: Any = kernel.open() if isinstance(kernel, Parcel) else kernel
+    if isinstance(function, ReadingKernel):
+        return function.read(source, start, stop)
     return function(*source.block(start, stop), start)
 
 

@@ -174,9 +174,15 @@ class FittingData:
         """``count`` of the examples that may be fitted, drawn at random."""
         count = min(count, self.split.n_fit)
         chosen = np.random.default_rng(seed).choice(self.split.n_fit, count, replace=False)
-        X, Y = take(self.examples, self.split.fitted(np.sort(chosen)), self.block_size)
-        return self.tokens(X), self.outputs(Y)
+        return self._taken(self.split.fitted(np.sort(chosen)))
 
     def validation(self) -> tuple[Array, Array]:
-        X, Y = take(self.examples, self.split.validation, self.block_size)
+        return self._taken(self.split.validation)
+
+    def certification(self) -> tuple[Array, Array]:
+        """What is looked at once, for the final answer."""
+        return self._taken(self.split.certify)
+
+    def _taken(self, indices: NDArray[np.intp]) -> tuple[Array, Array]:
+        X, Y = take(self.examples, indices, self.size_of_block, self.engine)
         return self.tokens(X), self.outputs(Y)

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.engine import Engine
-from gradine.examples.source import Examples
+from gradine.examples.source import ArrayExamples, Examples
 
 __all__ = ["MOST_CERTIFY", "Split", "held_out_sizes", "make_split", "take"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
+SHARES = 4  # of each worker, where single examples are fetched
 MOST_CERTIFY = 0.6  # share of all examples that certify at most, where the usual one is too little
 
 
@@ -110,12 +111,16 @@ def held_out_sizes(
 
 
 def take(
-    examples: Examples, indices: Sequence[int] | Indices, block_size: int | None = None
+    examples: Examples,
+    indices: Sequence[int] | Indices,
+    block_size: int | None = None,
+    engine: Engine | None = None,
 ) -> tuple[Array, Array]:
     """The examples at sorted ``indices``: X (len, k, d) and Y (len, k, d_out).
 
     Memory beyond the answer itself is one block, however far apart the indices are, and pieces
-    of the source in which none of them lies are not read.
+    of the source in which none of them lies are not read. Examples that have to be made or
+    unpacked are so by the workers of the ``engine``.
     """
     wanted = np.asarray(indices, dtype=np.intp)
     if wanted.ndim != 1 or (np.diff(wanted) < 0).any():
@@ -127,17 +132,48 @@ def take(
     X = np.empty((len(wanted), examples.seq_len, examples.dim))
     Y = np.empty((len(wanted), examples.seq_len, examples.out_dim))
     size = examples.block_size() if block_size is None else block_size
+    count = size
+    if engine is None or isinstance(examples, ArrayExamples):
+        engine = Engine()
+    else:
+        count = min(size, -(-len(wanted) // (SHARES * engine.workers)))
     done = 0
-    while done < len(wanted):
-        start = int(wanted[done])
-        upto = int(np.searchsorted(wanted, start + size))
-        far = np.diff(wanted[done:upto]) > examples.piece
-        if far.any():
-            upto = done + int(far.argmax()) + 1
-        # A block that fails is tried once more, as in a pass.
-        ends = (start, int(wanted[upto - 1]) + 1)
-        _, (block_X, block_Y) = next(Engine().run(examples.block, [ends], blocks=True))
-        X[done:upto] = block_X[wanted[done:upto] - start]
-        Y[done:upto] = block_Y[wanted[done:upto] - start]
-        done = upto
+    for part_X, part_Y in engine.blocks(examples, _Picked(wanted, size), _shares(wanted, count)):
+        X[done : done + len(part_X)] = part_X
+        Y[done : done + len(part_X)] = part_Y
+        done += len(part_X)
     return X, Y
+
+
+def _shares(wanted: Indices, count: int) -> list[tuple[int, int]]:
+    """Ranges of examples with about ``count`` wanted ones in each; equal indices stay together."""
+    shares, done = [], 0
+    while done < len(wanted):
+        upto = int(np.searchsorted(wanted, wanted[min(done + count, len(wanted)) - 1], "right"))
+        shares.append((int(wanted[done]), int(wanted[upto - 1]) + 1))
+        done = upto
+    return shares
+
+
+@dataclass(frozen=True, eq=False)
+class _Picked:
+    """Some examples of a range, read in blocks of ``size`` at most."""
+
+    wanted: Indices
+    size: int
+
+    def read(self, examples: Examples, start: int, stop: int) -> tuple[Array, Array]:
+        first, last = np.searchsorted(self.wanted, (start, stop))
+        wanted, parts = self.wanted[first:last], []
+        while len(wanted):
+            upto = int(np.searchsorted(wanted, wanted[0] + self.size))
+            far = np.diff(wanted[:upto]) > examples.piece
+            if far.any():
+                upto = int(far.argmax()) + 1
+            begin, here, wanted = int(wanted[0]), wanted[:upto] - wanted[0], wanted[upto:]
+            # A block that fails is tried once more, as in a pass.
+            ends = (begin, begin + int(here[-1]) + 1)
+            _, (X, Y) = next(Engine().run(examples.block, [ends], blocks=True))
+            parts.append((X[here], Y[here]))
+        X, Y = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return X, Y

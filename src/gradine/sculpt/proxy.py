@@ -49,14 +49,22 @@ class MarginRows(NamedTuple):
         W unseen.
         """
         order = np.argsort(-self.margins, kind="stable")
-        order = order[first_of_each(self.tokens[order])[:count]]
-        tokens, outputs, margins = (array[order] for array in self[:3])
-        return MarginRows(tokens, outputs, margins, self.examples)
+        return self._chosen(order[first_of_each(self.tokens[order])[:count]])
 
     def merge(self, other: MarginRows, count: int) -> MarginRows:
+        examples = self.examples + other.examples
+        if self.kept == count:  # what is narrower than all of these never comes in
+            wider = other.margins > self.margins.min()
+            if not wider.any():
+                return self._replace(examples=examples)
+            other = other._chosen(np.flatnonzero(wider))
         pairs = zip(self[:3], other[:3], strict=True)
         tokens, outputs, margins = (np.concatenate(pair) for pair in pairs)
-        return MarginRows(tokens, outputs, margins, self.examples + other.examples).widest(count)
+        return MarginRows(tokens, outputs, margins, examples).widest(count)
+
+    def _chosen(self, which: NDArray[np.intp]) -> MarginRows:
+        tokens, outputs, margins = (array[which] for array in self[:3])
+        return MarginRows(tokens, outputs, margins, self.examples)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +75,7 @@ class _Choosing:
     count: int
 
     def __call__(self, X: Array, Y: Array) -> MarginRows:
-        return large_margin_rows(X, Y, self.theta, self.count)
+        return large_margin_rows(X, Y, self.theta, self.count).widest(self.count)
 
     def merged(self, a: MarginRows, b: MarginRows) -> MarginRows:
         return a.merge(b, self.count)
@@ -94,7 +102,6 @@ def proxy_and_refine(data: FittingData, body: Body, config: SculptConfig) -> Pro
     count = int(config.margin_rows_per_unknown * data.width)
     choose = _Choosing(theta, count)
     rows = data.reduce(choose, choose.merged, MarginRows, until=data.share_of_time())
-    rows = rows.widest(count)
     keep = min(int(config.trimmed_rows_per_unknown * data.width), (len(rows.margins) + 1) // 2)
     fit = trimmed_least_squares(
         rows.tokens, rows.outputs, keep, least_coverage=config.least_coverage
