@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradine import AttentionLayer, compare, plant
+from gradine import AttentionLayer, compare, learn, plant
 from gradine.exact.heads import fit_heads, refine
 from gradine.exact.identify import identify, structure_left
 from gradine.exact.units import Units
@@ -130,3 +130,19 @@ def test_structure_is_told_from_noise(bend):
     assert structure_left(noisy, fit)[1] < 4.0
     bent = replace(noisy, Y=bend(noisy.X, noisy.Y), Y_fresh=bend(noisy.X_fresh, noisy.Y_fresh))
     assert structure_left(bent, fit_heads(bent, 2, starts=1))[1] > 4.0
+
+
+@pytest.mark.parametrize("width", [1e-4, 3e-6, 1e-6])
+def test_heads_that_narrow_tokens_hardly_show_are_not_claimed(width):
+    """Rounding of the tokens moves heads more than what is left of the outputs tells."""
+    for seed in (1, 2):
+        rng = np.random.default_rng([seed, 5])
+        layer = plant(2, 6, 3.0, seed=seed)
+        basis = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+        tokens = rng.standard_normal((700, 3, 6)) @ (basis * np.geomspace(1.0, width, 6)) @ basis.T
+        fit = learn(tokens, layer(tokens), 2, "exact", seed)
+        found = compare(fit.candidate, layer, seq_len=3)
+        assert fit.certificate is not None and fit.certificate.median_error < 1e-8
+        bars = fit.phases["identify"].theta_bars[found.order]
+        assert (found.theta_error < 2.0 * bars).all()
+        assert fit.status.code == ("learned_function" if bars.max() > 0.2 else "learned")

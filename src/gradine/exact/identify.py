@@ -81,8 +81,8 @@ def identify(task: FitTask, fit: HeadFit, units: Units) -> Identified:
     parameters = parameters_of(problem, fit.theta, fit.w, fit.rank)
     line = Linearisation(problem, problem.evaluate(parameters, Penalty()))
     noise = noise_of(fit)
-    size = np.sqrt(problem.energy / (problem.Y.shape[0] * problem.out_dim))
-    unit = noise * size * np.sqrt(problem.n / max(fit.examples, problem.n))
+    typical = np.sqrt(problem.energy / (problem.Y.shape[0] * problem.out_dim))
+    unit = noise * typical * np.sqrt(problem.n / max(fit.examples, problem.n))
     samples = 1 if fit.exact else task.config.bar_samples
     rng = np.random.default_rng([task.seed, fit.heads, 1])
 
@@ -94,31 +94,48 @@ def identify(task: FitTask, fit: HeadFit, units: Units) -> Identified:
     theta, w = units.theta(fit.theta), units.w(fit.w)
     theta_moves, w_moves = [], []
     for _ in range(samples if determined else 0):
-        move, out = _response(line, solver, rng)
+        labels = unit * rng.standard_normal(line.at.residual.shape)
+        if fit.exact and units.basis is not None:
+            labels += _rounding(task, fit, units.rounding(kernels.to_numpy(task.X)), rng)
+        # Rounding is too small for squares in single precision.
+        size = max(float(np.sqrt(np.mean(labels**2))), np.finfo(float).tiny)
+        move, out = _response(line, solver, labels / size)
         change = units.theta(kernels.to_numpy(theta_change(line.parameters, line.shaped(move))))
         w_change = units.w(_projection_change(line, move, out))
         if task.function.scale_free:
             along = _along(change, theta)
             change, w_change = change - along * theta, w_change + along * w
-        theta_moves.append(np.sum(change**2, axis=(1, 2)))
-        w_moves.append(np.sum(w_change**2, axis=(1, 2)))
+        theta_moves.append(np.sum((size * change) ** 2, axis=(1, 2)))
+        w_moves.append(np.sum((size * w_change) ** 2, axis=(1, 2)))
     unknown = np.full(fit.heads, np.inf)
     singular = solver.singular_values
     return Identified(
         singular_values=singular[:SHOWN] / max(singular[-1], np.finfo(float).tiny),
         condition=float(singular[-1] / singular[0]) if singular[0] > 0 else float("inf"),
         noise=noise,
-        theta_bars=_bars(unit, theta_moves, theta) if determined else unknown,
-        w_bars=_bars(unit, w_moves, w) if determined else unknown,
+        theta_bars=_bars(theta_moves, theta) if determined else unknown,
+        w_bars=_bars(w_moves, w) if determined else unknown,
         determined=determined,
         samples=len(theta_moves),
         seconds=time.perf_counter() - began,
     )
 
 
-def _bars(unit: float, moves: list[Array], matrices: Array) -> Array:
+def _rounding(task: FitTask, fit: HeadFit, size: Array, rng: np.random.Generator) -> Array:
+    """What tokens that are off by ``size`` do to the outputs, (rows, d_out).
+
+    A direction in which tokens are narrow is the difference of large numbers. Heads follow its
+    rounding as if it were in the tokens, and the residual shows little of it.
+    """
+    X = kernels.to_numpy(task.X)
+    moved = predict(fit.theta, fit.w, X + size * rng.standard_normal(X.shape), task.function)
+    change = moved - predict(fit.theta, fit.w, X, task.function)
+    return change.reshape(-1, change.shape[2])
+
+
+def _bars(moves: list[Array], matrices: Array) -> Array:
     norms = np.sqrt(np.sum(matrices**2, axis=(1, 2)))
-    return unit * np.sqrt(np.mean(moves, axis=0)) / np.maximum(norms, np.finfo(float).tiny)
+    return np.sqrt(np.mean(moves, axis=0)) / np.maximum(norms, np.finfo(float).tiny)
 
 
 def _iterative(line: Linearisation, rng: np.random.Generator, accuracy: float) -> _Solver:
@@ -241,12 +258,10 @@ def _unfinished(line: Linearisation, solver: _Solver) -> float:
     return promised / (misfit * line.problem.energy)
 
 
-def _response(
-    line: Linearisation, solver: _Solver, rng: np.random.Generator
-) -> tuple[AnyArray, AnyArray]:
-    """How parameters (flat) and O move under unit noise in the labels."""
+def _response(line: Linearisation, solver: _Solver, noise: Array) -> tuple[AnyArray, AnyArray]:
+    """How parameters (flat) and O move under such noise in the labels."""
     xp, residual = line.xp, line.at.residual
-    u = kernels.cast(kernels.like(rng.standard_normal(residual.shape), residual), xp.float32)
+    u = kernels.cast(kernels.like(noise, residual), xp.float32)
     pieces = [u[block.rows, :] for block in line.blocks]
     move = solver.apply(line.flat(line.transposed(line.projected(pieces))))
     moved = line.unprojected_product(line.shaped(move))

@@ -47,6 +47,13 @@ class Units:
         keys = self.basis[: theta.shape[2], : theta.shape[2]]
         return self.basis @ theta @ keys.T
 
+    def rounding(self, X: Array) -> Array:
+        """By how much tokens X in these units are off: they are rounded sums."""
+        if self.basis is None:
+            return np.zeros_like(X)
+        as_they_came = X @ np.linalg.pinv(self.basis)
+        return np.finfo(float).eps * (np.abs(as_they_came) @ np.abs(self.basis))
+
     def w(self, w: Array) -> Array:
         return self.unit * (w if self.basis is None else self.basis @ w)
 
