@@ -72,14 +72,14 @@ class Chromium:
         theirs_in, self._out = _pipe()
         self._in, theirs_out = _pipe()
 
-        def hand_over() -> None:
+        def hand_over() -> None:  # as 3 and 4, whether these are in use or not
             os.dup2(theirs_in, 3)
             os.dup2(theirs_out, 4)
 
         self._process = subprocess.Popen(
             [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
             preexec_fn=hand_over,
-            pass_fds=(3, 4),
+            close_fds=False,  # or 3 and 4 would have to be open here
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -198,6 +198,21 @@ class Page:
             raise RuntimeError(answer["exceptionDetails"]["exception"]["description"])
         return answer["result"].get("value")
 
+    def until(self, expression: str) -> None:
+        """Wait until an expression in the page is true."""
+        late = time.monotonic() + PATIENCE
+        while not self.run(expression):
+            if time.monotonic() > late:
+                raise RuntimeError(f"{expression} is still false")
+            time.sleep(0.02)
+
+    def allow(self, *permissions: str) -> None:
+        """What a reader would be asked for; the page is in front, which some of it needs."""
+        granted = {"permissions": permissions, "browserContextId": self._context}
+        self._browser.send("Browser.grantPermissions", **granted)
+        self.send("Page.bringToFront")
+        self.send("Emulation.setFocusEmulationEnabled", enabled=True)
+
     def press(self, key: str) -> None:
         """A key, as if on the keyboard."""
         text = {"Enter": "\r", "Space": " "}.get(key, key if len(key) == 1 else "")
@@ -210,8 +225,11 @@ class Page:
     def point(self, selector: str, x: float = 0.5, y: float = 0.5, click: bool = False) -> None:
         """The pointer on an element, at a share of its width and height."""
         box = self.run(
-            f"(() => {{ const it = document.querySelector({selector!r});"
+            f"(async () => {{ const it = document.querySelector({selector!r});"
             "it.scrollIntoView({block: 'center', behavior: 'instant'});"
+            # What the page still draws may move it.
+            "for (let frame = 0; frame < 2; frame++)"
+            " await new Promise(done => requestAnimationFrame(done));"
             "const box = it.getBoundingClientRect();"
             "return [box.left, box.top, box.width, box.height]; })()"
         )

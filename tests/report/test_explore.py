@@ -358,7 +358,8 @@ def test_python_of_the_page_gives_what_it_shows(show, single, tmp_path, monkeypa
         exec(code, {})
     numbers = [float(x) for x in re.findall(r"[\d.]+(?:e-?\d+)?", printed.getvalue())]
     assert np.abs(np.array(numbers).reshape(2, 2) - patterns(page)[0]).max() < NEAR
-    page._browser.send("Browser.grantPermissions", permissions=["clipboardReadWrite"])
+    page.allow("clipboardReadWrite", "clipboardSanitizedWrite")
     page.point("[data-copy=run-python]", click=True)
-    page.run("new Promise(done => setTimeout(done, 100))")
-    assert page.run("document.getElementById('run-python-said').textContent") == "Copied."
+    said = "document.getElementById('run-python-said').textContent"
+    page.until(said)
+    assert page.run(said) == "Copied."
