@@ -76,8 +76,10 @@ def measure_many(quick: bool, _: Path) -> dict[str, Any]:
 def measure_capacity(quick: bool, out: Path) -> dict[str, Any]:
     store = Store(out / "scratch" / "capacity.jsonl", ("scale/capacity.py",))
     own, heads = (8, (2,)) if quick else (DIM, capacity.HEADS)
-    dims, examples = ((own,), 2_000) if quick else ((own, *capacity.DIMS), 20_000)
-    found = {str(d): capacity.pass_seconds(d, examples) for d in dims}
+    dims, examples = ((own,), 2_000) if quick else ((own, *capacity.DIMS), 100_000)
+    found = {}
+    for d in dims:
+        found[str(d)] = store.once(partial(capacity.pass_seconds, d, examples), "passes", d)
     # Two dimensions for the growth of the main process, and all heads at the larger of them.
     sizes = [(heads[0], own, 20_000 if quick else FEW)]
     if not quick:
@@ -177,24 +179,30 @@ def _by_process(found: dict[Any, float], words: Callable[[float], str]) -> tuple
 def _capacity(found: dict[str, Any], all_found: dict[str, Any]) -> str:
     walls = all_found.get("rates", {}).get("seconds", {})
     lost = max(0.0, 1.0 - walls["pool_1"] / (2 * walls["pool_2"])) if walls else 0.0
-    kinds = tuple(capacity.PASSES)
+    kinds = (capacity.MAKING, *capacity.PASSES)
     costs = markdown(
-        ("dim", *(f"{name}, µs" for name in (capacity.MAKING, *kinds))),
+        ("dim", *kinds),
         [
-            (dim, *(f"{1e6 * seconds[name]:.3g}" for name in (capacity.MAKING, *kinds)))
+            (
+                dim,
+                *(
+                    f"{1e6 * seconds[kind]['worker']:.3g} + {1e6 * seconds[kind]['main']:.2g}"
+                    for kind in kinds
+                ),
+            )
             for dim, seconds in found["pass_seconds"].items()
         ],
     )
     mains = markdown(
-        ("heads", "dim", "examples", "answer", "alone, s", *(f"{k}, µs" for k in kinds)),
+        ("heads", "dim", "examples", "answer", "error of the theorem's answer", "alone, s"),
         [
             (
                 str(part["heads"]),
                 str(part["dim"]),
                 f"{part['examples']:,}",
                 part["status"],
+                "-" if part["error"] is None else f"{part['error']:.2g}",
                 f"{sum(part['alone'].values()):.3g}",
-                *(f"{1e6 * part['merging'].get(kind, 0.0):.2g}" for kind in kinds),
             )
             for part in found["main"]
         ],
@@ -215,13 +223,14 @@ def _capacity(found: dict[str, Any], all_found: dict[str, Any]) -> str:
             )
         )
     header = ("workers", "examples", "predicted (passes + alone), s", "measured, s", "ratio")
+    table = capacity.capacity_table(_cases(found), lost)
     return (
-        f"## Capacity\n\nWorkers: one core, for each example and pass:\n\n{costs}\n\nThe main "
-        "process: alone, and while it merges, for each example and pass:\n\n"
-        f"{mains}\n\nFrom these, with the examples that `gradine plan` asks for and {lost:.1%} "
-        "lost to working side by side. Where there is a star, the main process is extrapolated "
-        f"by its growth below:\n\n{capacity.capacity_table(_cases(found), lost)}\n\nThe "
-        f"prediction against runs here, dim {found['dim']}:\n\n{markdown(header, lines)}"
+        "## Capacity\n\nMicroseconds for each example in one pass, of a worker + of the main "
+        f"process:\n\n{costs}\n\nThe main process alone, by runs on one worker:\n\n{mains}\n\n"
+        "No polish and no chords. From these, with the examples that `gradine plan` asks for and "
+        f"{lost:.1%} lost to working side by side, minutes; where there is a star, the main "
+        f"process is extrapolated by its growth from dim 16 to 32:\n\n{table}\n\nThe prediction "
+        f"against runs here, dim {found['dim']}:\n\n{markdown(header, lines)}"
     )
 
 

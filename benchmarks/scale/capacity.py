@@ -1,14 +1,14 @@
 """What many examples cost on many workers: a model, from what is measured on one.
 
 A run of the six phases makes a few passes over its examples. In each, workers make or read an
-example and look at it, which takes c seconds of a core, and the main process merges what they
-found, which takes b seconds an example and does not get faster with workers, but goes on while they
-work: n examples take max(n c / (w s), n b) on w workers, with s the share of their time that two
-workers keep of one's. Between the passes the main process is alone: linear programs, then
-the net. That does not grow with the examples, but with the sixth power of d.
+example, look at it and send what they found, which takes c seconds of a core, and the main process
+merges it, which takes b seconds an example. That does not get faster with workers, but goes on
+while they work: n examples take max(n c / (w s), n b) on w workers, with s the share of their time
+that two workers keep of one's. Between the passes the main process is alone: linear programs, then
+the net. That does not grow with the examples, but steeply with d.
 
-All parts are measured by processor time, in runs on one worker. At dimensions that take hours here,
-the part of the main process is extrapolated by its growth between smaller ones. The prediction is
+All parts are measured by processor time, with one worker. At dimensions that take hours here, the
+part of the main process alone is extrapolated by its growth between smaller ones. The prediction is
 checked by the wall time of other runs, on one worker and on two.
 """
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,15 @@ import gradine
 from benchmarks.clock import clock
 from benchmarks.scale.rates import screening
 from benchmarks.text import markdown
-from gradine.engine import Engine, one_thread, open_engine
-from gradine.examples import ArrayExamples, FittingData, GeneratedExamples, Split, survey
+from gradine.engine import Engine, open_engine
+from gradine.examples import FirstExamples, FittingData, GeneratedExamples, Split, survey
 from gradine.fit import LearnConfig
 from gradine.learn import learn_examples
 from gradine.progress import Listener
+from gradine.sculpt.certify import Slabs
 from gradine.sculpt.config import SculptConfig
 from gradine.sculpt.crude_sum import crude_sum
-from gradine.sculpt.proxy import large_margin_rows
+from gradine.sculpt.proxy import Choosing, MarginRows
 
 __all__ = [
     "alone_at",
@@ -57,75 +59,83 @@ CONFIG = LearnConfig(sculpt=SculptConfig(shrinking=0.0, chords=False, polish=Fal
 FETCHED = (CONFIG.sculpt.net_examples, 2000, 2000, 2000)
 
 
-def pass_seconds(dim: int, examples: int, seed: int = 0) -> dict[str, float]:
-    """Seconds of one core for one example, in each kind of pass."""
+def pass_seconds(dim: int, examples: int, seed: int = 0) -> dict[str, dict[str, float]]:
+    """Seconds for one example in each kind of pass: of the worker, and of the main process."""
     truth = gradine.plant(3, dim, SCALE, seed=seed)
     made = GeneratedExamples(truth, examples, SEQ_LEN, "boolean", seed + 1)
-    X, Y = made.block(0, examples)
     none, config = np.zeros(0, dtype=np.intp), SculptConfig()
-    data = FittingData(ArrayExamples(X, Y), Split(examples, none, none, seed))
-    screen, count = screening(truth), int(config.margin_rows_per_unknown * dim)
-    works = {
-        MAKING: lambda: made.block(0, examples),
-        "survey": lambda: survey(data.examples),
-        "crude_sum": lambda: crude_sum(data, config),
-        "sculpt": lambda: screen(X, Y, 0),
-        "proxy": lambda: large_margin_rows(X, Y, truth.theta.mean(axis=0), count).widest(count),
-    }
-    with one_thread():
-        return {
-            name: min(_spent(work) for _ in range(3)) / examples for name, work in works.items()
+    screen = screening(truth).screening
+    choosing = Choosing(truth.theta.mean(axis=0), int(config.margin_rows_per_unknown * dim))
+    with open_engine("pool", 1) as engine:
+        data = FittingData(made, Split(examples, none, none, seed), engine=engine)
+        works = {
+            MAKING: lambda: data.reduce(_count, int.__add__, int),
+            "survey": lambda: survey(made, engine=engine),
+            "crude_sum": lambda: crude_sum(data, config),
+            "sculpt": lambda: data.reduce(screen, screen.merged, Slabs),
+            "proxy": lambda: data.reduce(choosing, choosing.merged, MarginRows),
         }
+        works[MAKING]()  # the worker is there, and has imported what it needs
+        return {name: _spent(work, engine, examples) for name, work in works.items()}
 
 
-def _spent(work: Any) -> float:
-    began = clock()
+def _count(X: Any, Y: Any) -> int:
+    return len(X)
+
+
+def _spent(work: Callable[[], Any], engine: Engine, examples: int) -> dict[str, float]:
+    import psutil
+
+    def clocks() -> tuple[float, float]:
+        workers = [psutil.Process(pid).cpu_times() for pid in getattr(engine, "processes", ())]
+        return sum(times.user + times.system for times in workers), clock()
+
+    before = clocks()
     work()
-    return clock() - began
+    worker, main = (b - a for a, b in zip(before, clocks(), strict=True))
+    return {"worker": worker / examples, "main": main / examples}
 
 
 class _MainClock(Listener):
-    """Processor time of the main process: in the passes, and between them."""
+    """Processor time of the main process outside of passes, by phase."""
 
     def __init__(self) -> None:
-        self.merging: dict[str, float] = {}  #: by kind of pass, for each example
-        self.alone: dict[str, float] = {}  #: by phase
-        self._began, self._first, self._last = clock(), None, (0.0, 0)
+        self.alone: dict[str, float] = {}
+        self._began, self._first, self._last = clock(), 0.0, 0.0
 
     def phase_started(self, name: str, total: int) -> None:
-        self._began, self._first = clock(), None
+        self._began, self._first = clock(), 0.0
 
     def examples_seen(self, seen: int) -> None:
-        self._last = clock(), seen
+        self._last = clock()
         self._first = self._first or self._last
 
     def phase_ended(self, name: str, figures: dict[str, Any], recalled: bool) -> None:
-        spent = clock() - self._began
-        if self._first is not None:
-            # From one block to the last: what came before the first one is no merging.
-            merged, examples = (b - a for a, b in zip(self._first, self._last, strict=True))
-            kind = next(kind for kind in PASSES if name.startswith(kind))
-            self.merging[kind] = max(merged / max(examples, 1), self.merging.get(kind, 0.0))
-            spent -= merged
-        self.alone[name] = spent
+        passing = self._last - self._first if self._first else 0.0
+        self.alone[name] = clock() - self._began - passing
 
 
 def run(heads: int, dim: int, examples: int, engine: Engine) -> dict[str, Any]:
     """The six phases on an engine: wall time, and what the main process spent where."""
     truth = gradine.plant(heads, dim, SCALE, seed=0)
     made = GeneratedExamples(truth, examples, SEQ_LEN, "boolean", 1)
+    survey(FirstExamples(made, 1000), 100, engine=engine)  # workers are there
     listener, wall = _MainClock(), time.perf_counter()
     fit = learn_examples(made, heads, "sculpt", 0, config=CONFIG, engine=engine, listener=listener)
+    wall = time.perf_counter() - wall
     names = list(fit.phases)
     again = {kind: sum(name.startswith(kind) for name in names) for kind in ("sculpt", "proxy")}
+    error = None
+    if fit.theorem is not None:
+        error = float(gradine.compare(fit.theorem, truth, seq_len=SEQ_LEN).function_error)
     return {
         "heads": heads,
         "dim": dim,
         "examples": examples,
         "workers": engine.workers,
         "status": fit.status.code,
-        "wall": time.perf_counter() - wall,
-        "merging": listener.merging,
+        "error": error,
+        "wall": wall,
         "alone": listener.alone,
         "passes": {"survey": 1, "crude_sum": 1, **again},
     }
@@ -140,7 +150,6 @@ def main_part(heads: int, dim: int, examples: int) -> dict[str, Any]:
 def checked(heads: int, dim: int, examples: int, workers: int) -> dict[str, Any]:
     """`run` on so many workers that are there already, for its wall time."""
     with open_engine("pool", workers) as engine:
-        list(engine.run(math.sqrt, [(1.0,)] * 4 * workers))
         return run(heads, dim, examples, engine)
 
 
@@ -153,7 +162,7 @@ def fetched(examples: float, piece: int) -> float:
 
 
 def predicted_seconds(
-    seconds: dict[str, float],
+    seconds: dict[str, dict[str, float]],
     main: dict[str, Any],
     examples: float,
     workers: int,
@@ -166,12 +175,10 @@ def predicted_seconds(
     """
     speed = workers * (1.0 - lost * (workers > 1))
     passes = sum(
-        count
-        * examples
-        * max((seconds[MAKING] + seconds[kind]) / speed, main["merging"].get(kind, 0.0))
+        count * examples * max(seconds[kind]["worker"] / speed, seconds[kind]["main"])
         for kind, count in main["passes"].items()
     )
-    passes += fetched(examples, piece) * seconds[MAKING] / speed
+    passes += fetched(examples, piece) * seconds[MAKING]["worker"] / speed
     return {"passes": passes, "alone": sum(main["alone"].values())}
 
 
@@ -185,10 +192,8 @@ def alone_at(dim: int, smaller: list[dict[str, Any]], like: dict[str, Any]) -> d
     totals = [sum(part["alone"].values()) for part in (before, after)]
     power = math.log(totals[1] / totals[0]) / math.log(after["dim"] / before["dim"])
     growth = (dim / like["dim"]) ** power
-    # What is merged are slabs: as many as unknowns, each as long as two tokens.
-    merging = {kind: each * dim / like["dim"] for kind, each in like["merging"].items()}
     alone = {name: growth * spent for name, spent in like["alone"].items()}
-    return {**like, "dim": dim, "alone": alone, "merging": merging, "power": power}
+    return {**like, "dim": dim, "alone": alone, "power": power}
 
 
 def wanted_examples(heads: int, dim: int) -> int | None:

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import gradine
+from gradine import learners as registry
 from gradine.atlas import MapConfig, Setting, learners, run_trial
 from gradine.atlas.claims import contradicted, wrong_heads
 from gradine.atlas.learners import LEARNERS, Answer
 from gradine.certificate import HeadBars, certify
+from gradine.learners import Learner
 
 SMALL = Setting(heads=1, dim=4, seq_len=3, scale=2.0)
 
@@ -121,3 +123,13 @@ def test_a_refusal_is_no_success(monkeypatch, error):
 def test_a_tolerance_that_is_none(tolerance):
     with pytest.raises(ValueError, match="tolerance is"):
         MapConfig(tolerance)
+
+
+def test_a_registered_learner_is_one_of_the_map(monkeypatch):
+    """Who adds a learner sees it on the map, beside the others."""
+    exact = registry.LEARNERS["exact"]
+    monkeypatch.setitem(registry.LEARNERS, "mine", Learner("mine", exact.learn))
+    trial = run_trial(SMALL, "mine")
+    assert trial.success and trial.certified and trial.learner == "mine"
+    with pytest.raises(ValueError, match=r"^learner is 'yours'; expected one of .*, mine$"):
+        run_trial(SMALL, "yours")

@@ -134,3 +134,15 @@ def test_half_an_answer_does_not_keep_who_leaves(tmp_path):
     time.sleep(0.2)
     pool.abandon()
     assert not pool.started
+
+
+def test_a_script_without_a_guard_is_told_so(tmp_path):
+    """Each worker reads the script again, and would start workers of its own."""
+    script = tmp_path / "unguarded.py"
+    script.write_text(
+        "from gradine.engine import Pool\nwith Pool(1) as pool:\n    list(pool.run(abs, [(1,)]))\n"
+    )
+    ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert ended.returncode != 0
+    assert 'if __name__ == "__main__":' in ended.stderr and "bootstrapping" not in ended.stderr
+    assert "a script without a guard" in ended.stderr.splitlines()[-1]

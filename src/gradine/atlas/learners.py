@@ -10,17 +10,19 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine import learners as registry
 from gradine.certificate import Certificate
 from gradine.exact.config import ExactConfig
 from gradine.fit import LearnConfig
 from gradine.layer import AttentionLayer
 from gradine.learn import learn
+from gradine.plugins import load_plugins
 from gradine.status import Status
 from gradine.students.config import StudentConfig
 from gradine.students.descent import Optimizer
 from gradine.students.learn import learn_by_descent
 
-__all__ = ["BY_DESCENT", "LEARNERS", "Answer", "Task", "held_out"]
+__all__ = ["BY_DESCENT", "LEARNERS", "Answer", "Task", "held_out", "learner_of"]
 
 Array = NDArray[np.float64]
 
@@ -74,8 +76,8 @@ def held_out(n_fit: int) -> tuple[int, int]:
     return validate, certify
 
 
-def _certified(method: Literal["exact", "sculpt"], task: Task) -> Answer:
-    """Our learners; what they refuse is not learned."""
+def _certified(method: str, task: Task) -> Answer:
+    """Registered learners; what they refuse is not learned."""
     try:
         fit = learn(task.X, task.Y, task.heads, method, task.seed, config=task.config)
     except np.linalg.LinAlgError:  # a solver that broke down is no refusal
@@ -103,3 +105,20 @@ LEARNERS: dict[str, Callable[[Task], Answer]] = {
     "lbfgs": partial(_by_descent, "lbfgs"),
 }
 BY_DESCENT = ("adam", "lbfgs")
+
+
+def learner_of(name: str) -> Callable[[Task], Answer]:
+    """A learner of the map, or any other that is registered; ``ValueError`` if there is none.
+
+    >>> learner_of("newton")
+    Traceback (most recent call last):
+    ValueError: learner is 'newton'; expected one of exact, sculpt, adam, lbfgs
+    """
+    if name not in LEARNERS:
+        load_plugins()
+    if name in LEARNERS:
+        return LEARNERS[name]
+    if name in registry.LEARNERS:
+        return partial(_certified, name)
+    known = dict.fromkeys([*LEARNERS, *registry.LEARNERS])
+    raise ValueError(f"learner is {name!r}; expected one of {', '.join(known)}")

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.atlas.axis import Axis, parse_axis
+from gradine.atlas.learners import learner_of
 from gradine.atlas.setting import Setting, make_setting
 from gradine.atlas.store import TrialStore, trial_key
 from gradine.atlas.trial import BY_DESCENT, LEARNERS, MapConfig, Trial, run_trial
@@ -204,8 +205,7 @@ class _Plan:
         if not self.learners:
             raise ValueError(f"no learner is named; expected some of {', '.join(LEARNERS)}")
         for name in self.learners:
-            if name not in LEARNERS:
-                raise ValueError(f"learner is {name!r}; expected one of {', '.join(LEARNERS)}")
+            learner_of(name)
             if name in BY_DESCENT:
                 require_torch(f"learner {name!r}")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gradine.atlas.claims import contradicted, wrong_heads
-from gradine.atlas.learners import BY_DESCENT, LEARNERS, Answer, Task, held_out
+from gradine.atlas.learners import BY_DESCENT, LEARNERS, Answer, Task, held_out, learner_of
 from gradine.atlas.setting import Setting
 from gradine.engine import one_thread
 from gradine.layer import AttentionLayer
@@ -76,7 +76,7 @@ def run_trial(
     task = Task(X, Y, setting.n_fit, truth.n_heads, setting.rank, seed, config.student)
     with one_thread(torch=learner in BY_DESCENT):
         began = time.process_time()
-        answer = LEARNERS[learner](task)
+        answer = learner_of(learner)(task)
         seconds = time.process_time() - began
         theta, function = _errors(answer.layer, truth, setting)
         error = function if setting.t is not None else theta

@@ -48,7 +48,8 @@ def draw(
     x: Annotated[str, typer.Option("--x", help="PARAM:LO:HI[:COUNT][:log|:lin] or PARAM:V,V,...")],
     y: Annotated[str, typer.Option("--y", help="The same for the other axis.")],
     learner: Annotated[
-        list[str], typer.Option("--learner", help=f"One of {', '.join(LEARNERS)}; may be repeated.")
+        list[str],
+        typer.Option("--learner", help=f"{', '.join(LEARNERS)}, or of a plugin; may be repeated."),
     ],
     out: Annotated[Path, typer.Option("--out", help="Where results and the picture go.")],
     trials: Annotated[int, typer.Option("--trials", help="Layers at each point.")] = 5,

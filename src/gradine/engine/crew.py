@@ -189,7 +189,7 @@ class _Flight:
                 what = f"examples {start}:{stop}"
             raise LostWorkerError(
                 f"worker processes were ended from outside {self._losses[place]} times "
-                f"during {what} (out of memory?)"
+                f"during {what} (out of memory? a script without a guard of its main part?)"
             ) from error
         self.crew.renew(generation)
 

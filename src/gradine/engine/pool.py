@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -13,6 +14,11 @@ from typing import Any
 from gradine.engine.crew import Crew
 
 __all__ = ["Pool"]
+
+UNGUARDED = (
+    "gradine: workers read this script, too, and must not start others; "
+    'put what it does below a line  if __name__ == "__main__":'
+)
 
 
 class Pool(Crew):
@@ -32,6 +38,9 @@ class Pool(Crew):
     def start(self) -> Executor:
         import multiprocessing
 
+        # A worker reads the script that started it; one that starts workers there has no guard.
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            sys.exit(UNGUARDED)
         # Not forked: a fork in the middle of threads, such as those of PyTorch, may wait for ever.
         context = multiprocessing.get_context("spawn")
         return ProcessPoolExecutor(self.workers, mp_context=context, initializer=_begin)

@@ -25,7 +25,7 @@ from gradine.solvers.convex import minimum_norm_point
 from gradine.solvers.least_squares import trimmed_least_squares
 from gradine.status import NotLearned, Status
 
-__all__ = ["large_margin_rows", "proxy_and_refine"]
+__all__ = ["Choosing", "MarginRows", "large_margin_rows", "proxy_and_refine"]
 
 Array = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ class MarginRows(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Choosing:
+class Choosing:
     """What is done with every block: its rows of largest margin, and those of all."""
 
     theta: Array
@@ -100,7 +100,7 @@ def proxy_and_refine(data: FittingData, body: Body, config: SculptConfig) -> Pro
     carved = body.with_slack(config.proxy_slack * body.slack)
     theta = minimum_norm_point(carved.A, carved.b, carved.width).reshape(data.width, data.dim)
     count = int(config.margin_rows_per_unknown * data.width)
-    choose = _Choosing(theta, count)
+    choose = Choosing(theta, count)
     rows = data.reduce(choose, choose.merged, MarginRows, until=data.share_of_time())
     keep = min(int(config.trimmed_rows_per_unknown * data.width), (len(rows.margins) + 1) // 2)
     fit = trimmed_least_squares(
