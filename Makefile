@@ -20,6 +20,7 @@ test: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BUILD_DOCS)
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
 
 # Lines and branches that tests reach, file by file; `make coverage TESTS=tests/sculpt` for a part.
@@ -60,7 +61,7 @@ $(VENV)/.installed: $(INSTALL_INPUTS) $(EDITABLE) $(shell find src -name '*.py' 
 # compiles on one core, which takes as long as all the rest of the installation: here on all.
 # A file that does not compile is no concern of ours before it is imported.
 $(VENV)/.installed-test: $(INSTALL_INPUTS) | $(BIN)/python
-	$(PIP) install --quiet --no-compile -c constraints.txt -e ".[test]"
+	$(PIP) install --quiet --no-compile -c constraints.txt -e ".[test,docs]"
 	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	touch $@
 

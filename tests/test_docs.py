@@ -7,6 +7,9 @@ import io
 import itertools
 import re
 import shlex
+import shutil
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import fields
@@ -212,6 +215,45 @@ def test_every_command_shown_anywhere_has_the_options_it_is_given():
             options |= {option for item in command.params for option in item.secondary_opts}
             given = {argument for argument in (name, *arguments) if argument.startswith("--")}
             assert given <= options | {"--help"}, f"{page.name}: gradine {line}"
+
+
+def sh_lines(page: Path) -> list[str]:
+    """The commands of the sh blocks of a page, but for those it calls long."""
+    shown = "".join(content for language, content in blocks(page) if language == "sh")
+    return [line for line in shown.splitlines() if "# long" not in line]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if sh_lines(page)], ids=lambda p: p.name)
+def test_commands_in_sh_blocks(page, tmp_path, monkeypatch):
+    """As they are written, but for the port of a scheduler: it may be in use."""
+    monkeypatch.chdir(tmp_path)
+    X = gradine.sample_inputs(20_000, seq_len=3, dim=6, seed=2)
+    (tmp_path / "data").mkdir()
+    np.save("data/X.npy", X)
+    np.save("data/Y.npy", gradine.plant(heads=1, dim=6, scale=3.0, seed=1)(X))
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    with contextlib.ExitStack() as at_the_end:
+        for line in sh_lines(page):
+            words = shlex.split(line.replace("8786", port), comments=True)
+            if words[0] == "make":  # CI runs `make test`, and a test the demo
+                assert set(words[1:]) <= targets
+                continue
+            if "--out" in words:  # of two ways to learn the same, each in its own folder
+                shutil.rmtree(words[words.index("--out") + 1], ignore_errors=True)
+            program = {"gradine": "gradine", "dask": "dask"}[words[0]]
+            process = subprocess.Popen(
+                [sys.executable, "-m", program, *words[1:]],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            at_the_end.callback(process.wait)
+            at_the_end.callback(process.terminate)
+            if program == "gradine":
+                said, _ = process.communicate()
+                assert process.returncode == 0, f"{line}\n{said}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
