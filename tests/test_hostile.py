@@ -98,6 +98,44 @@ def test_a_record_with_a_lost_bit_or_with_other_types(tmp_path):
         load_record(path, Curve, "run")
 
 
+def test_a_length_that_is_true(tmp_path):
+    """It is a whole number to the parser of the header, and none to who makes the array."""
+    header = "{'descr': '<f8', 'fortran_order': False, 'shape': (6, 3, True), }".ljust(117) + "\n"
+    content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
+    path = tmp_path / "data.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("X.npy", content + bytes(6 * 3 * 8))
+        archive.writestr("Y.npy", npy(X))
+    with pytest.raises(
+        ValueError, match=r"data\.npz: X has shape .*True.*; expected whole numbers"
+    ):
+        open_examples(path)
+
+
+def test_a_record_whose_parts_do_not_fit(tmp_path):
+    fit = gradine.learn(*_examples(), heads=1, method="exact").phases["fit_1"]
+    object.__setattr__(fit, "theta", np.repeat(fit.theta, 2, axis=0))
+    save_record(tmp_path / "record", fit, "run")
+    with pytest.raises(RecordError, match="does not hold the fields of HeadFit"):
+        load_record(tmp_path / "record", type(fit), "run")
+
+
+def _examples():
+    tokens = gradine.sample_inputs(400, 3, 4)
+    return tokens, gradine.plant(heads=1, dim=4, scale=2.0)(tokens)
+
+
+def test_what_else_lies_in_a_store_is_no_warning(tmp_path, recwarn):
+    zarr = pytest.importorskip("zarr")
+    group = zarr.open_group(str(tmp_path / "data.zarr"), mode="w", zarr_format=2)
+    group.create_array("X", data=X)
+    (tmp_path / "data.zarr" / "notes").mkdir()
+    (tmp_path / "data.zarr" / "notes" / "a.txt").write_text("?")
+    with pytest.raises(ValueError, match="Y holds X; expected arrays X and Y"):
+        open_examples(tmp_path / "data.zarr")
+    assert not list(recwarn)
+
+
 def test_a_trial_of_other_types_is_done_again(tmp_path):
     JsonLines(tmp_path / TRIALS).append({"key": "a", "trial": {"learner": 3}})
     assert TrialStore(tmp_path, resume=True).get("a") is None

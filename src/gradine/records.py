@@ -127,7 +127,7 @@ def load_record(path: Path, kind: type[Record], run: str) -> Record:
     values = plain | {name: array if array.ndim else array[()] for name, array in tensors.items()}
     try:
         return assembled(kind, values)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise RecordError(f"{path}: does not hold the fields of {kind.__name__}") from error
 
 

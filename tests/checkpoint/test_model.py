@@ -118,6 +118,10 @@ def test_heads_come_from_the_config_or_from_the_caller(model):
     assert extracted(path).n_heads == HEADS
     assert extracted(path, heads=np.int64(HEADS)).n_heads == HEADS
     refused(path, r"heads is 4; expected 3, as .*config\.json has it", heads=4)
+    model.config["num_attention_heads"] = 10**30
+    refused(model.write(), r"config\.json: heads is 10+; expected a divisor of")
+    model.config["num_attention_heads"] = HEADS
+    model.write()
     (model.folder / "config.json").unlink()
     assert extracted(path, heads=4).n_heads == 4
     refused(path, r"model\.safetensors: does not say how many heads .*give heads$")

@@ -193,7 +193,8 @@ def _number_of_heads(path: Path, config: dict[str, Any], heads: int | None, dim:
             f"and neither does a {CONFIG} beside it; give heads"
         )
     if heads < 1 or dim % heads:
-        raise ValueError(f"heads is {heads}; expected a divisor of {dim}")
+        where = f"{path.parent / CONFIG}: " if heads == known else ""
+        raise ValueError(f"{where}heads is {heads}; expected a divisor of {dim}")
     return heads
 
 

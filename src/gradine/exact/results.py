@@ -84,6 +84,11 @@ class HeadFit:
     examples: int
     seconds: float
 
+    def __post_init__(self) -> None:
+        shapes = self.theta.shape, self.w.shape  # a record of a run may say anything
+        if any(len(shape) != 3 or shape[0] != self.heads for shape in shapes):
+            raise ValueError(f"theta and w have shapes {shapes}; expected {self.heads} heads")
+
 
 @dataclass(frozen=True, eq=False)
 class Identified:

@@ -163,8 +163,8 @@ def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"is not a readable .npy array ({detail})") from error
     check_numeric(dtype)
-    if any(length < 0 for length in shape):
-        raise ValueError(f"has shape {shape}; expected no negative length")
+    if any(length < 0 or isinstance(length, bool) for length in shape):
+        raise ValueError(f"has shape {shape}; expected whole numbers, none negative")
     if fortran and len(shape) > 1:
         raise ValueError("is in Fortran order; expected C order (save np.ascontiguousarray of it)")
     return shape, dtype

@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import math
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,10 @@ class ZarrExamples(StoredExamples):
         memory: int | None = None,
     ) -> None:
         self.address, self._options, self._memory = os.fspath(address), options, memory
-        group, sizes = _open_group(self.address, options)
-        X, Y = (_Chunked(self.address, group, label, memory, sizes) for label in ("X", "Y"))
+        with warnings.catch_warnings():  # of what else is there: what matters here is refused
+            warnings.simplefilter("ignore")
+            group, sizes = _open_group(self.address, options)
+            X, Y = (_Chunked(self.address, group, label, memory, sizes) for label in ("X", "Y"))
         super().__init__(self.address, X, Y)
         self.piece = min(self.n, max(X.rows, Y.rows))
 

@@ -101,6 +101,8 @@ def _check_request(asked: int, counts: list[int], spectrum: Array, config: Sculp
     if not counts or asked in counts:
         return
     shown = counts[0]
+    if max(asked, shown) > len(gaps):  # of so few values nothing can be told
+        return
     if gaps[shown - 1] <= config.clear_gap or gaps[asked - 1] >= config.clear_gap:
         return
     # More than is shown is refused only if the last value asked for is like the next, in the bulk.
