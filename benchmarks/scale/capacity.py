@@ -185,15 +185,21 @@ def predicted_seconds(
 def alone_at(dim: int, smaller: list[dict[str, Any]], like: dict[str, Any]) -> dict[str, Any]:
     """The main process at a dimension that was not run, from two that were.
 
-    It grows as it does between the last two of ``smaller``; ``like`` is the run with the heads in
-    question at the larger of these.
+    Each phase grows as it does between the last two of ``smaller``; ``like`` is the run with the
+    heads in question at the larger of these. Linear programs grow faster than the net, so that the
+    sum of all grows faster the larger it is.
     """
     before, after = smaller[-2:]
-    totals = [sum(part["alone"].values()) for part in (before, after)]
-    power = math.log(totals[1] / totals[0]) / math.log(after["dim"] / before["dim"])
-    growth = (dim / like["dim"]) ** power
-    alone = {name: growth * spent for name, spent in like["alone"].items()}
-    return {**like, "dim": dim, "alone": alone, "power": power}
+    powers = {
+        name: math.log(after["alone"][name] / spent) / math.log(after["dim"] / before["dim"])
+        for name, spent in before["alone"].items()
+        if name in after["alone"]
+    }
+    alone = {
+        name: spent * (dim / like["dim"]) ** powers.get(name, max(powers.values()))
+        for name, spent in like["alone"].items()
+    }
+    return {**like, "dim": dim, "alone": alone, "powers": powers}
 
 
 def wanted_examples(heads: int, dim: int) -> int | None:
@@ -215,7 +221,7 @@ def capacity_table(cases: list[dict[str, Any]], lost: float) -> str:
                 str(case["heads"]),
                 str(case["dim"]),
                 f"{case['examples']:,}",
-                f"{parts[0]['alone'] / 60:,.3g}{'*' if 'power' in case['main'] else ''}",
+                f"{parts[0]['alone'] / 60:,.3g}{'*' if 'powers' in case['main'] else ''}",
                 *(f"{part['passes'] / 60:,.3g}" for part in parts),
             ]
         )

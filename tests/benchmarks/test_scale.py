@@ -99,8 +99,11 @@ def test_passes_shrink_with_workers_until_merging_is_the_limit():
     assert many["passes"] == pytest.approx(6 * 1e9 * 1e-8, rel=0.01)
 
 
-def test_the_main_process_is_extrapolated_by_its_growth():
-    parts = [{"heads": 3, "dim": d, "alone": {"sculpt": d**6.0}} for d in (16, 32)]
+def test_the_main_process_is_extrapolated_phase_by_phase():
+    parts = [
+        {"heads": 3, "dim": d, "alone": {"sculpt": 1e-9 * d**6.0, "search": 1.0 * d}}
+        for d in (16, 32)
+    ]
     far = capacity.alone_at(64, parts, parts[1])
-    assert far["power"] == pytest.approx(6.0)
-    assert far["alone"]["sculpt"] == pytest.approx(64**6)
+    assert far["powers"] == pytest.approx({"sculpt": 6.0, "search": 1.0})
+    assert far["alone"] == pytest.approx({"sculpt": 1e-9 * 64**6, "search": 64.0})
