@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 from gradine.files import OutputError, atomic_write, write_bytes, write_json, write_text
 
@@ -68,3 +71,21 @@ def test_json_takes_numpy_and_refuses_what_is_not_json(tmp_path):
     with pytest.raises(TypeError, match="object cannot be written"):
         write_json(path, object())
     assert json.loads(path.read_text())["n"] == 3
+
+
+def test_the_same_tensors_give_the_same_bytes(tmp_path):
+    """In processes of their own: the library orders metadata by a number that each draws."""
+    code = (
+        "import sys, numpy as np; from gradine.files import write_tensors; "
+        "notes = {str(i): 'é' * i for i in range(8)}; "
+        "write_tensors(sys.argv[1], {'a': np.ones((2, 3)), 'b': np.arange(5)}, notes)"
+    )
+    written = set()
+    for number in range(3):
+        path = tmp_path / f"{number}.safetensors"
+        subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+        written.add(path.read_bytes())
+    assert len(written) == 1
+    with safe_open(str(path), "numpy") as file:
+        assert file.metadata() == {str(i): "é" * i for i in range(8)}
+        np.testing.assert_array_equal(file.get_tensor("b"), np.arange(5))

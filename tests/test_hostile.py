@@ -125,6 +125,17 @@ def _examples():
     return tokens, gradine.plant(heads=1, dim=4, scale=2.0)(tokens)
 
 
+@pytest.mark.parametrize("unit", [0.0, 1e-310, 1e-170, 1e160])
+def test_numbers_that_are_too_large_or_too_small(unit, tmp_path, capsys):
+    """Their squares are not numbers, or zero: once a matrix that was not positive."""
+    tokens, labels = _examples()
+    with pytest.raises(ValueError, match=r"^arrays: .*expected"):
+        gradine.learn(unit * tokens, labels)
+    np.savez(tmp_path / "data.npz", X=unit * tokens, Y=labels)
+    assert main(["learn", str(tmp_path / "data.npz"), "--out", str(tmp_path / "run")]) == 2
+    assert "data.npz: " in capsys.readouterr().err
+
+
 def test_what_else_lies_in_a_store_is_no_warning(tmp_path, recwarn):
     zarr = pytest.importorskip("zarr")
     group = zarr.open_group(str(tmp_path / "data.zarr"), mode="w", zarr_format=2)

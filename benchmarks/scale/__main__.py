@@ -229,8 +229,9 @@ def _capacity(found: dict[str, Any], all_found: dict[str, Any]) -> str:
         f"process:\n\n{costs}\n\nThe main process alone, by runs on one worker:\n\n{mains}\n\n"
         "No polish and no chords. From these, with the examples that `gradine plan` asks for and "
         f"{lost:.1%} lost to working side by side, minutes; where there is a star, the main "
-        f"process is extrapolated, phase by phase, by its growth from dim 16 to 32:\n\n{table}\n\nThe prediction "
-        f"against runs here, dim {found['dim']}:\n\n{markdown(header, lines)}"
+        f"process is extrapolated, phase by phase, by its growth from dim 16 to 32:"
+        f"\n\n{table}\n\nThe prediction against runs here, dim {found['dim']}:\n\n"
+        f"{markdown(header, lines)}"
     )
 
 

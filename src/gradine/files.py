@@ -7,7 +7,7 @@ import math
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ __all__ = [
     "read_json",
     "write_bytes",
     "write_json",
+    "write_tensors",
     "write_text",
 ]
 
@@ -123,6 +124,24 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write ``text`` to ``path`` atomically, as UTF-8 with the line ends it came with."""
     write_bytes(path, text.encode("utf-8"))
+
+
+def write_tensors(
+    path: str | os.PathLike[str], arrays: Mapping[str, Any], metadata: Mapping[str, str]
+) -> None:
+    """Write a safetensors file; the same content gives the same bytes.
+
+    The library writes metadata in an order that differs from process to process.
+    """
+    from safetensors.numpy import save
+
+    data = save(dict(arrays), metadata=dict(metadata))
+    begin = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:begin])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)  # numbers are aligned
+    write_bytes(path, len(text).to_bytes(8, "little") + text + data[begin:])
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gradine.attention_functions import SOFTMAX, AttentionFunction, attention_function
 from gradine.factors import Factors
-from gradine.files import write_bytes
+from gradine.files import write_tensors
 
 __all__ = ["read_layer", "write_layer"]
 
@@ -41,8 +41,6 @@ def write_layer(
 
     ``notes`` are further strings of its metadata, for people: nothing here reads them.
     """
-    from safetensors.numpy import save
-
     metadata = dict(notes or {}) | {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -54,7 +52,7 @@ def write_layer(
     if factors is not None:
         values = {name: getattr(factors, name) for name in FACTORS | BIAS}
         tensors |= {name: value for name, value in values.items() if value is not None}
-    write_bytes(path, save(tensors, metadata=metadata))
+    write_tensors(path, tensors, metadata)
 
 
 def read_layer(

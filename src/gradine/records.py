@@ -19,7 +19,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from gradine.files import check_regular, parse_json, write_bytes
+from gradine.files import check_regular, parse_json, write_tensors
 
 __all__ = [
     "RecordError",
@@ -57,8 +57,6 @@ def fingerprint(*parts: Any) -> str:
 
 def save_record(path: Path, record: Any, run: str, extra: Mapping[str, str] | None = None) -> None:
     """Write a result with the fingerprint of its run, atomically; ``extra`` goes to the header."""
-    from safetensors.numpy import save
-
     values = _parts(record)
     arrays = {
         k: np.ascontiguousarray(v).reshape(np.shape(v))  # that of a number is lost on the way
@@ -69,7 +67,7 @@ def save_record(path: Path, record: Any, run: str, extra: Mapping[str, str] | No
     header = {"record": type(record).__name__, "run": run, "fields": json.dumps(plain)}
     header = {**(extra or {}), **header}
     header[DIGEST] = _digest(header, arrays)
-    write_bytes(path, save(arrays, metadata=header))
+    write_tensors(path, arrays, header)
 
 
 def _digest(header: Mapping[str, str], arrays: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ __all__ = ["Survey", "survey"]
 Array = NDArray[np.float64]
 
 STANDARD_ERRORS = 8.0  # a true Gaussian fails one of many comparisons at this distance: never
+LARGEST, SMALLEST = 1e70, 1e-70  # numbers whose powers are sums still, and no overflow or zero
 SLACK = 0.02  # and a deviation below this share is harmless, however sure we are of it
 
 
@@ -107,6 +108,10 @@ def survey(
         on_block=on_block,
     )
     n, k = examples.n, examples.seq_len
+    if float(np.trace(sums.xx)) <= n * k * SMALLEST**2:
+        raise ValueError(
+            f"{examples.name}: tokens are zero, or all below {SMALLEST:g}; expected larger ones"
+        )
     constant = bool(sums.last_is_one) and examples.dim > 1
     d = examples.dim - constant
     mean = sums.x[:d] / (n * k)
@@ -174,6 +179,11 @@ class _BlockSums:
         bad = first_not_finite(X, Y, start)
         if bad is not None:
             raise BlockError(self.name, BadBlock(start, stop, bad[1]))
+        for label, array in (("X", X), ("Y", Y)):
+            size = max(-float(array.min()), float(array.max()))
+            if size > LARGEST:  # fourth powers are summed
+                reason = f"{label} has numbers up to {size:.1e}; expected at most {LARGEST:g}"
+                raise BlockError(self.name, BadBlock(start, stop, reason))
         tokens = X.reshape(-1, X.shape[2])
         totals, row_means = X.sum(axis=1), Y.mean(axis=1)
         if self.may_decide is not None:
