@@ -95,6 +95,11 @@ def _run(name: str, folder: Path, out: Path, *more: str) -> Forked:
     return Forked(work, out.with_suffix(".log"))
 
 
+def _said(out: Path) -> str:
+    log = out.with_suffix(".log")  # one that was killed at once has none
+    return log.read_text(errors="replace") if log.exists() else ""
+
+
 def broken(
     kind: str, name: str, seed: int, calm: dict[str, Any], folder: Path, own: Path
 ) -> dict[str, Any]:
@@ -106,7 +111,7 @@ def broken(
         moment = chance.uniform(0.0, calm["wall"])
         came = struck(process, STRIKES[kind], moment)
         code = process.wait()
-        said = out.with_suffix(".log").read_text(errors="replace")
+        said = _said(out)
         if not came or code == calm["code"]:
             continue
         clean = kind == "kill -9" or (
@@ -116,7 +121,7 @@ def broken(
         resumed = _run(name, folder, out, "--resume").wait()
         same = resumed == calm["code"] and answer(out) == calm["answer"]
         if not (same and clean):
-            said += out.with_suffix(".log").read_text(errors="replace")
+            said += _said(out)
         found = {"moment": moment, "files": len(parts), "same": same, "clean": clean}
         return found | ({} if same and clean else {"said": said[-2000:], "codes": [code, resumed]})
     raise RuntimeError(f"{name} ended before its fault {TRIES} times")
