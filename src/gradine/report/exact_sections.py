@@ -79,7 +79,7 @@ def fits(story: Story) -> str:
     if story.fit.status is Status.NOT_REALIZABLE:
         text += " Here no curve came down to rounding, nor to what could be noise."
     rows = [row for name, fit in found.items() for row in _starts(name, fit)]
-    head = ["heads", "start", "reason", "residual", "held-out error", "evaluations"]
+    head = ["heads", "start", "reason", "residual", "validation error", "evaluations"]
     listing = {}
     if answer is not None:
         rank = "full" if answer.rank is None else number(answer.rank)
@@ -89,7 +89,7 @@ def fits(story: Story) -> str:
             f"{story.word} fitted": number(answer.examples),
             "equations for each unknown": number(float(answer.equations)),
             "residual": number(answer.residual),
-            "held-out error": number(answer.validation_error),
+            "validation error": number(answer.validation_error),
         }
     believed = story.fit.learned and story.fitted
     picture = pictures.fits(found, answer, "the answer" if believed else "last candidate")
@@ -99,7 +99,7 @@ def fits(story: Story) -> str:
 
 
 def _starts(name: str, fit: HeadFit) -> list[list[str]]:
-    """One row for each start; the held-out error stands where the best one is."""
+    """One row for each start; the validation error stands where the best one is."""
     ends = [*fit.begins[1:], len(fit.misfits)]
     parts = [fit.misfits[begin:end] for begin, end in zip(fit.begins, ends, strict=True)]
     # The last evaluations are those without penalties; the lowest of a start is where it ended.
@@ -110,8 +110,8 @@ def _starts(name: str, fit: HeadFit) -> list[list[str]]:
         zip(parts, fit.reasons, residuals, strict=True)
     ):
         start = "refined" if name.startswith("refine") else number(index + 1)
-        held_out = number(fit.validation_error) if index == best else "-"
-        cells = [start, escape(reason), number(residual), held_out, number(len(part))]
+        validated = number(fit.validation_error) if index == best else "-"
+        cells = [start, escape(reason), number(residual), validated, number(len(part))]
         rows.append([number(fit.heads), *cells])
     return rows
 
