@@ -62,8 +62,8 @@ STYLE = """\
   border: 1px solid var(--line); }
 .gradine .sharp { image-rendering: pixelated; }
 .gradine .scale { display: flex; flex-wrap: wrap; gap: 0 1.2rem; font-size: 0.75rem; }
-.gradine .bar { display: inline-flex; gap: 0.3rem; align-items: center; }
-.gradine .bar img { width: 4rem; height: 0.6rem; margin: 0; }
+.gradine .colours { display: inline-flex; gap: 0.3rem; align-items: center; }
+.gradine .colours img { width: 4rem; height: 0.6rem; margin: 0; image-rendering: auto; }
 .gradine .panels { display: flex; flex-wrap: wrap; gap: 0.5rem 1.5rem; align-items: center; }
 .gradine .plot { display: block; width: 24rem; max-width: 100%; height: auto; }
 .gradine .wide { overflow-x: auto; }
@@ -139,7 +139,7 @@ def _figure(matrix: Array, largest: float, label: str) -> str:
 def _(fit: Fit) -> str:
     story = tell(fit, None, None, None)
     title = _title(word_of(story), *sign_of(fit))
-    return title + said(story) + ("" if fit.layer is None else _heads(fit.layer))
+    return title + said(story, links=False) + ("" if fit.layer is None else _heads(fit.layer))
 
 
 @_drawn.register
