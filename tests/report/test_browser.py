@@ -70,6 +70,20 @@ def test_page_renders_and_nothing_sticks_out_sideways(pages, tmp_path, name):
         assert colours is not None and len(colours) > 100
 
 
+def test_a_table_that_goes_on_can_be_scrolled_by_keyboard(pages):
+    page = pages["exact"]
+    page.resize(320)
+    wide = (
+        "[...document.querySelectorAll('#fit .wide')].find(it => it.scrollWidth > it.clientWidth)"
+    )
+    page.run(f"{wide}.focus()")
+    page.press("ArrowRight")
+    page.until(f"{wide}.scrollLeft > 0")
+    assert page.run(f"getComputedStyle({wide}).backgroundAttachment") == (
+        "local, local, scroll, scroll"
+    )
+
+
 def test_colours_follow_the_system_and_the_switch(pages, tmp_path):
     page, picture = pages["stopped"], tmp_path / "page.png"
 

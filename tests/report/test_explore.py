@@ -335,6 +335,8 @@ def test_heads_are_switched_and_ordered(show, single):
     assert visible("#heads") == by["worst"]
     names = page.run("[...document.getElementById('head').options].map(it => it.text)")
     assert names == ["all 3", *(f"Head {match.order[place]}" for place in by["worst"])]
+    bar = "document.getElementById('heads-bar').checkVisibility()"
+    assert page.run(bar) and not show(single.fit).run(bar)  # of one head there is no choice
     alone = show(answered(single.fit, truth))  # no truth, no match to order by
     orders = alone.run("[...document.getElementById('order').options].map(it => it.value)")
     assert orders == ["listed", "w", "theta"]

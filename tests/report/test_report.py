@@ -12,6 +12,7 @@ import pytest
 import gradine
 from gradine.report import report_html, write_report
 from gradine.report.matrices import pattern
+from gradine.report.parts import prose
 from gradine.report.story import tell
 from gradine.sculpt.results import Span
 from gradine.status import Status
@@ -33,7 +34,7 @@ def test_learned_run_with_its_truth(pair, full):
     check_page(full)
     words = words_of(full)
     assert "✓ Learned" in words and "Not learned" not in words
-    assert pair.fit.certificate.sentence()[1:] in words
+    assert prose(pair.fit.certificate.sentence()[1:]) in words
     assert "Distances are to the true sum" in words
     assert "constant coordinate" in words
     assert heads_of(full).count("difference</figcaption>") == 4

@@ -27,6 +27,7 @@ __all__ = [
     "THIRD",
     "number",
     "panel",
+    "power_of_ten",
     "scientific",
     "write_picture",
 ]
@@ -172,5 +173,9 @@ def number(value: float | int | None) -> str:
         return "unknown"
     if 1e-3 <= abs(value) < 1e4:
         return f"{value:.3g}"
-    digits, exponent = f"{value:.1e}".split("e")
+    return power_of_ten(*f"{value:.1e}".split("e"))
+
+
+def power_of_ten(digits: str, exponent: str) -> str:
+    """2.0·10⁻¹³ of "2.0" and "-13", the parts that Python writes with an e between them."""
     return f"{digits}·10{str(int(exponent)).translate(SUPERSCRIPT)}"

@@ -94,7 +94,7 @@ def fits(story: Story) -> str:
     believed = story.fit.learned and story.fitted
     picture = pictures.fits(found, answer, "the answer" if believed else "last candidate")
     content = panels(picture, facts(listing) if listing else "")
-    content += f'<div class="starts">{table(head, rows)}</div>'
+    content += f'<div class="starts">{table("Every start of every fit", head, rows)}</div>'
     return section("fit", "The fit", text, content)
 
 
@@ -133,7 +133,8 @@ def curve(story: Story) -> str:
         [number(int(n)), number(float(ratio)), number(float(error))]
         for n, ratio, error in zip(measured.examples, measured.ratio, measured.errors, strict=True)
     ]
-    listing = table(["examples", "over the bound", "held-out error"], rows)
+    head = ["examples", "over the bound", "held-out error"]
+    listing = table("Fits to ever more examples", head, rows)
     content = panels(pictures.curve(measured), listing)
     return section("curve", "Error against examples", text, content)
 
@@ -191,7 +192,7 @@ def _bars(known: Identified) -> str:
         [f"Head {head}", number(float(theta)), number(float(w))]
         for head, (theta, w) in enumerate(zip(known.theta_bars, known.w_bars, strict=True))
     ]
-    return table(["error bar of", "Theta", "W"], rows)
+    return table("Error bars (relative)", ["error bar of", "Theta", "W"], rows)
 
 
 def _bars_with_errors(story: Story, known: Identified) -> str:
@@ -202,4 +203,5 @@ def _bars_with_errors(story: Story, known: Identified) -> str:
         theta, w = known.theta_bars[pair.learned], known.w_bars[pair.learned]
         cells = [float(theta), pair.theta_error, float(w), pair.w_error]
         rows.append([f"Head {pair.learned}", *map(number, cells)])
-    return table(["head", "Theta: bar", "true error", "W: bar", "true error"], rows)
+    head = ["head", "Theta: bar", "true error", "W: bar", "true error"]
+    return table("Error bars beside true errors (relative)", head, rows)

@@ -37,7 +37,7 @@ def ledger(story: Story) -> str:
     settings = {"method": fit.method, "seed": str(fit.seed), "inputs": fit.survey.kind}
     settings |= _flat(asdict(fit.config))
     content = (
-        f'<div class="ledger">{table(head, rows)}</div>'
+        f'<div class="ledger">{table("What each phase took", head, rows)}</div>'
         f"<details><summary>Settings</summary>{facts(settings)}</details>"
         f"<details><summary>Versions</summary>{facts(_versions())}</details>"
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gradine.fit import figures_of
 from gradine.report.draw import number
 from gradine.report.matrices import colour_bar, tiles
-from gradine.report.parts import facts, section
+from gradine.report.parts import facts, prose, section
 from gradine.report.story import Story
 from gradine.report.verdict import EXACT, SCULPT
 from gradine.status import heads_in_words
@@ -113,7 +113,7 @@ def _end(story: Story) -> str:
     reason = fit.reason[:1].upper() + fit.reason[1:]
     lines = [reason, *([] if fit.certificate is None else [fit.certificate.sentence()])]
     lines += [f"What may help: {fit.help}"] if fit.help else []
-    words = "".join(f"<p>{escape(line[:1].upper() + line[1:])}.</p>" for line in lines)
+    words = "".join(f"<p>{prose(line[:1].upper() + line[1:])}.</p>" for line in lines)
     title = "the end: verified" if fit.learned else f"the end: stopped at {fit.status.phase}"
     return _item("phase-end", title, words)
 

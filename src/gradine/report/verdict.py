@@ -6,7 +6,7 @@ from html import escape
 
 from gradine.fit import Fit
 from gradine.report.draw import number
-from gradine.report.parts import facts
+from gradine.report.parts import facts, prose
 from gradine.report.story import Story
 from gradine.status import Status
 
@@ -58,15 +58,15 @@ def said(story: Story, *, links: bool = True) -> str:
     """
     fit = story.fit
     reason = fit.reason[:1].upper() + fit.reason[1:]
-    lines = [f"<p>{escape(reason)}.</p>"]
+    lines = [f"<p>{prose(reason)}.</p>"]
     if fit.certificate is not None:
         sentence = fit.certificate.sentence()
         labels = "labels" if fit.asking is None else "answers"
         noisy = f"; held-out {labels} have noise themselves, which counts as error here"
         sentence += noisy if fit.status is Status.LEARNED_UP_TO_NOISE else ""
-        lines.append(f"<p>{escape(sentence[:1].upper() + sentence[1:])}.</p>")
+        lines.append(f"<p>{prose(sentence[:1].upper() + sentence[1:])}.</p>")
     if fit.help:
-        lines.append(f"<p><strong>What may help:</strong> {escape(fit.help)}.</p>")
+        lines.append(f"<p><strong>What may help:</strong> {prose(fit.help)}.</p>")
     shown = {_heads_label(story): number(fit.heads)}
     if fit.held_out_error is not None:
         shown["held-out error (median)"] = number(fit.held_out_error)
