@@ -164,7 +164,7 @@ def test_nothing_moves_where_motion_is_not_wanted(pages):
 def test_without_its_script_the_page_tells_all_the_same(browser, reports):
     page = browser.page(reports / "learned.html", scripts=False)
     words = page.run("document.body.innerText")
-    for phase in ("1 crude sum", "5 span", "polish", "the end: verified"):
+    for phase in ("1 crude sum crude_sum", "5 span span", "polish", "the end: verified"):
         assert f"\n{phase}\n" in words
     assert "Tokens of your own" not in words and "Copy the Python" not in words
     visible = "[...document.querySelectorAll('button, select')].filter(it => it.checkVisibility())"

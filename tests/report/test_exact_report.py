@@ -166,6 +166,8 @@ def test_every_figure_is_told(exact, noisy):
     html = report_html(exact.fit)
     steps, words = (words_of(section_of(html, name)) for name in ("phases", "ledger"))
     assert "exact yes" in steps and "True" not in steps
+    assert "moments spectrum " in steps and "fit, 2 heads fit_2 " in steps
+    assert "error bars identify " in steps and "mixing mixing" not in steps
     assert f"curve {int(exact.fit.phases['curve'].examples[-1])} " in words
     assert "exact no" in words_of(section_of(report_html(noisy.fit), "phases"))
     assert "exact.starts" in words and "exact.moments.probes" in words

@@ -27,7 +27,7 @@ def ledger(story: Story) -> str:
         examples = examples[-1] if isinstance(examples, list) else examples  # ever more of them
         rows.append(
             [
-                escape(name.replace("_", " ")),
+                f"<code>{escape(name)}</code>",
                 number(examples) if examples else "-",
                 "-" if seconds is None else f"{seconds:.2f}",
             ]

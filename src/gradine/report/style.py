@@ -94,6 +94,7 @@ textarea[aria-invalid] { border-color: var(--bad); }
 #steps { margin: 0; padding: 0; list-style: none; }
 #steps > li + li { border-top: 1px solid var(--line); }
 #steps h3 { margin-top: 0.6rem; }
+h3 code { color: var(--soft); font-size: 0.85rem; font-weight: 400; }
 #steps .tiles { max-width: 36rem; }
 .panels {
   display: grid; gap: 0.8rem 1.6rem; align-items: start; margin-top: 0.6rem;
