@@ -57,7 +57,8 @@ def check_page(html: str, *phases: str) -> Outline:
     check_scripts(html)
     assert html.count("<table") == html.count("<caption>")
     assert all("tabindex" in part and "aria-label" in part for part in scrolled(html))
-    assert not re.search(r"\de[-+]?\d", words_of(html.split('id="phases"')[0]))  # 2e-13
+    said = html.split('id="phases"')[0], html.split('id="certificate"')[1].split("</section>")[0]
+    assert not re.search(r"\de[-+]?\d", words_of(" ".join(said)))  # 2e-13
     assert "nan" not in re.findall(r">([^<]*)<", html)
     references = set(re.findall(r'(?:href="|url\()#([\w-]+)', html))
     assert references <= set(outline.ids)

@@ -27,7 +27,7 @@ __all__ = [
     "THIRD",
     "number",
     "panel",
-    "power_of_ten",
+    "powers_of_ten",
     "scientific",
     "write_picture",
 ]
@@ -61,6 +61,8 @@ STYLE = {
     "legend.frameon": False,
 }
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+#: Digits and exponent of a number; not inside a word, a version or the name of a file.
+POWER = re.compile(r"(?<![\w.\-/])(-?\d+(?:\.\d+)?)e([+-]?\d+)(?![\w/]|\.\w)")
 
 Draw = Callable[[Any], None]
 
@@ -173,9 +175,9 @@ def number(value: float | int | None) -> str:
         return "unknown"
     if 1e-3 <= abs(value) < 1e4:
         return f"{value:.3g}"
-    return power_of_ten(*f"{value:.1e}".split("e"))
+    return powers_of_ten(f"{value:.1e}")
 
 
-def power_of_ten(digits: str, exponent: str) -> str:
-    """2.0·10⁻¹³ of "2.0" and "-13", the parts that Python writes with an e between them."""
-    return f"{digits}·10{str(int(exponent)).translate(SUPERSCRIPT)}"
+def powers_of_ten(text: str) -> str:
+    """A text whose 2e-13, as Python writes it, is 2·10⁻¹³: that does not break at its hyphen."""
+    return POWER.sub(lambda it: f"{it[1]}·10{str(int(it[2])).translate(SUPERSCRIPT)}", text)

@@ -218,7 +218,7 @@ def _(check: Check) -> str:
         cells = [escape(condition.name), number(condition.value)]
         for learner in LEARNERS:
             cells += _judged(condition, learner)
-        rows.append([*cells, escape(condition.rule.what)])
+        rows.append([*cells, escape(condition.rule.what.rstrip(","))])
     listing = _in_words(
         table("Conditions, and what each learner needs", (*titles, "what it is"), rows)
     )

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from gradine.report.draw import power_of_ten
+from gradine.report.draw import powers_of_ten
 
 __all__ = ["code", "facts", "panels", "prose", "section", "table"]
 
-#: 2e-13 as Python writes it; not inside a word, a version or the name of a file.
-POWER = re.compile(r"(?<![\w.\-/])(-?\d+(?:\.\d+)?)e([+-]?\d+)(?![\w/]|\.\w)")
 NOT_REACHED = "Nothing to show: this run has no result of this phase."
 
 
@@ -21,7 +18,7 @@ def prose(text: str) -> str:
     >>> prose("error 2e-13 > 1.5e+20 in run-1e5.npz")
     'error 2·10⁻¹³ &gt; 1.5·10²⁰ in run-1e5.npz'
     """
-    return POWER.sub(lambda found: power_of_ten(found[1], found[2]), escape(text))
+    return powers_of_ten(escape(text))
 
 
 def section(name: str, title: str, text: str, content: str, *, reached: bool = False) -> str:
