@@ -55,6 +55,10 @@ def check_page(html: str, *phases: str) -> Outline:
     assert outline.wordless == 0
     assert not re.search(r"https?:|<link|@import|(?:src|href)=\"(?!data:|#)", html)
     check_scripts(html)
+    assert html.count("<table") == html.count("<caption>")
+    assert all("tabindex" in part and "aria-label" in part for part in scrolled(html))
+    said = html.split('id="phases"')[0], html.split('id="certificate"')[1].split("</section>")[0]
+    assert not re.search(r"\de[-+]?\d", words_of(" ".join(said)))  # 2e-13
     assert "nan" not in re.findall(r">([^<]*)<", html)
     references = set(re.findall(r'(?:href="|url\()#([\w-]+)', html))
     assert references <= set(outline.ids)
@@ -70,6 +74,11 @@ def check_scripts(html: str) -> None:
     digest = base64.b64encode(hashlib.sha256(found[1][1].encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in html
     assert not re.search(r"\beval\b|innerHTML|Function\(|fetch\(|import\(", found[1][1])
+
+
+def scrolled(html: str) -> list[str]:
+    """Tags of what may be wider than the page."""
+    return re.findall(r'<div class="wide"[^>]*>', html)
 
 
 def words_of(html: str) -> str:

@@ -70,6 +70,20 @@ def test_page_renders_and_nothing_sticks_out_sideways(pages, tmp_path, name):
         assert colours is not None and len(colours) > 100
 
 
+def test_a_table_that_goes_on_can_be_scrolled_by_keyboard(pages):
+    page = pages["exact"]
+    page.resize(320)
+    wide = (
+        "[...document.querySelectorAll('#fit .wide')].find(it => it.scrollWidth > it.clientWidth)"
+    )
+    page.run(f"{wide}.focus()")
+    page.press("ArrowRight")
+    page.until(f"{wide}.scrollLeft > 0")
+    assert page.run(f"getComputedStyle({wide}).backgroundAttachment") == (
+        "local, local, scroll, scroll"
+    )
+
+
 def test_colours_follow_the_system_and_the_switch(pages, tmp_path):
     page, picture = pages["stopped"], tmp_path / "page.png"
 
@@ -150,7 +164,7 @@ def test_nothing_moves_where_motion_is_not_wanted(pages):
 def test_without_its_script_the_page_tells_all_the_same(browser, reports):
     page = browser.page(reports / "learned.html", scripts=False)
     words = page.run("document.body.innerText")
-    for phase in ("1 crude sum", "5 span", "polish", "the end: verified"):
+    for phase in ("1 crude sum crude_sum", "5 span span", "polish", "the end: verified"):
         assert f"\n{phase}\n" in words
     assert "Tokens of your own" not in words and "Copy the Python" not in words
     visible = "[...document.querySelectorAll('button, select')].filter(it => it.checkVisibility())"

@@ -83,7 +83,12 @@ def test_not_realizable(misfit):
     html = report_html(misfit.fit, example=misfit.example)
     check_page(html, *NO_CURVE)
     words = words_of(html)
-    assert "✗ Not learned" in words and "✗ fit: stopped here" in words
+    assert "✗ Not learned" in words
+    way = words_of(re.findall(r'<ol class="way".*?</ol>', html)[0])
+    assert way.split("fit: stopped here ")[0].strip() == "✓ moments ✗"
+    assert "· ask" not in way and "✓ error bars" in way and way.strip().endswith("· verify")
+    fitted = words_of(section_of(html, "fit"))
+    assert "validation error" in fitted and "held-out error" not in fitted
     heads = misfit.fit.heads
     told = "1 head" if heads == 1 else f"{heads} heads"
     assert f"last candidate, {told}" in words and "the answer, " not in words
@@ -161,6 +166,8 @@ def test_every_figure_is_told(exact, noisy):
     html = report_html(exact.fit)
     steps, words = (words_of(section_of(html, name)) for name in ("phases", "ledger"))
     assert "exact yes" in steps and "True" not in steps
+    assert "moments spectrum " in steps and "fit, 2 heads fit_2 " in steps
+    assert "error bars identify " in steps and "mixing mixing" not in steps
     assert f"curve {int(exact.fit.phases['curve'].examples[-1])} " in words
     assert "exact no" in words_of(section_of(report_html(noisy.fit), "phases"))
     assert "exact.starts" in words and "exact.moments.probes" in words

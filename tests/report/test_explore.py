@@ -173,6 +173,10 @@ BAD_TOKENS = {
     "1 2 3 4 5 NaN": "Token 1: “NaN” is no number.",
     "1 2 3 4 5 1e999": "Token 1: “1e999” is no number.",
     "[[1, 2, 3, 4, 5, null]]": "Token 1: “null” is no number.",
+    "1e160 1 1 1 1 1\n-1e160 1 1 1 1 1": "Token 1: 1e+160 is too large for the numbers that this "
+    "layer makes of it.",
+    "1 1 1 1 1 1\n1 1 -1e308 1 1 1": "Token 2: -1e+308 is too large for the numbers that this "
+    "layer makes of it.",
     "1 1 1 1 1 1\n" * 129: "There are 129 tokens; expected at most 128.",
 }
 
@@ -189,6 +193,25 @@ def test_bad_tokens_are_refused_in_one_line(show, single):
     typed(page, "1 1 1 1 1 1")
     assert error(page) == "" and page.run(invalid) is None
     assert patterns(page).shape == (1, 1, 1)
+
+
+@pytest.mark.parametrize("attention", ["polynomial", "relu"])
+def test_no_number_of_the_page_is_broken_whatever_is_typed(show, single, attention):
+    page = show(answered(single.fit, gradine.plant(2, 6, attention=attention)))
+    for power in (0, 60, 90, 110, 154, 160, 300):  # logits, weights or outputs give out in turn
+        typed(page, f"1e{power} 1 1 1 1 1\n-1e{power} 1 1 1 1 1\n0 0 0 0 0 0")
+        words = page.run("document.querySelector('#attention').innerText")
+        assert not re.search(r"NaN|Infinity|unknown|⁻⁻", words), power
+        assert np.isfinite(patterns(page)).all()
+    assert error(page).startswith("Token 1: 1e+300 is too large")
+    before = patterns(page)
+    page.run("document.getElementById('value').focus()")
+    page.run("document.getElementById('value').select()")
+    page.send("Input.insertText", text="1e250")
+    assert error(page).startswith("Token 1: 1e+250 is too large")
+    assert np.array_equal(patterns(page), before)
+    page.point("[data-tokens=reverse]", click=True)  # of the tokens that were taken
+    assert error(page) == "" and not np.array_equal(patterns(page), before)
 
 
 def test_rows_json_and_arrays_of_numpy_are_read(show, single):
@@ -267,6 +290,7 @@ def test_values_under_the_pointer_and_by_keyboard(show, pair):
     assert page.run("document.querySelectorAll('#heads .head')[0].querySelectorAll("
                     "'.panel:first-child .cursor:not([hidden])').length") == 3  # fmt: skip
     page.point("#heads .numbers summary", click=True)
+    page.until("document.querySelector('#heads .numbers td') !== null")  # made when it opens
     cells = page.run("[...document.querySelectorAll('#heads .numbers td')].map(it => it.innerText)")
     assert number_in(cells[1]) == pytest.approx(theta[0, 0], rel=1e-3)
 
@@ -311,6 +335,8 @@ def test_heads_are_switched_and_ordered(show, single):
     assert visible("#heads") == by["worst"]
     names = page.run("[...document.getElementById('head').options].map(it => it.text)")
     assert names == ["all 3", *(f"Head {match.order[place]}" for place in by["worst"])]
+    bar = "document.getElementById('heads-bar').checkVisibility()"
+    assert page.run(bar) and not show(single.fit).run(bar)  # of one head there is no choice
     alone = show(answered(single.fit, truth))  # no truth, no match to order by
     orders = alone.run("[...document.getElementById('order').options].map(it => it.value)")
     assert orders == ["listed", "w", "theta"]

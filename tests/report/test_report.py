@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ import pytest
 import gradine
 from gradine.report import report_html, write_report
 from gradine.report.matrices import pattern
+from gradine.report.parts import prose
 from gradine.report.story import tell
+from gradine.report.verdict import EXACT, SCULPT
 from gradine.sculpt.results import Span
 from gradine.status import Status
 
@@ -33,7 +36,7 @@ def test_learned_run_with_its_truth(pair, full):
     check_page(full)
     words = words_of(full)
     assert "✓ Learned" in words and "Not learned" not in words
-    assert pair.fit.certificate.sentence()[1:] in words
+    assert prose(pair.fit.certificate.sentence()[1:]) in words
     assert "Distances are to the true sum" in words
     assert "constant coordinate" in words
     assert heads_of(full).count("difference</figcaption>") == 4
@@ -51,6 +54,13 @@ def test_without_truth_the_last_answer_is_the_reference(pair):
     assert "No example was given" in words
     names = [item.name for item in tell(pair.fit, None, None, None).estimates]
     assert names[-1] == "net search"  # the polished sum is what they are compared with
+
+
+def test_the_glossary_has_both_names_of_every_phase():
+    glossary = (Path(__file__).parents[2] / "docs" / "notation.md").read_text(encoding="utf-8")
+    for name, words in (EXACT | SCULPT).items():
+        shown = ("fit_2", "fit, 2 heads") if name == "fit" else (name, words)
+        assert "| `{}` | {} |".format(*shown) in glossary
 
 
 def test_one_head(single):

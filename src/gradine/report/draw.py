@@ -27,6 +27,7 @@ __all__ = [
     "THIRD",
     "number",
     "panel",
+    "powers_of_ten",
     "scientific",
     "write_picture",
 ]
@@ -60,6 +61,8 @@ STYLE = {
     "legend.frameon": False,
 }
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+#: Digits and exponent of a number; not inside a word, a version or the name of a file.
+POWER = re.compile(r"(?<![\w.\-/])(-?\d+(?:\.\d+)?)e([+-]?\d+)(?![\w/]|\.\w)")
 
 Draw = Callable[[Any], None]
 
@@ -172,5 +175,9 @@ def number(value: float | int | None) -> str:
         return "unknown"
     if 1e-3 <= abs(value) < 1e4:
         return f"{value:.3g}"
-    digits, exponent = f"{value:.1e}".split("e")
-    return f"{digits}·10{str(int(exponent)).translate(SUPERSCRIPT)}"
+    return powers_of_ten(f"{value:.1e}")
+
+
+def powers_of_ten(text: str) -> str:
+    """A text whose 2e-13, as Python writes it, is 2·10⁻¹³: that does not break at its hyphen."""
+    return POWER.sub(lambda it: f"{it[1]}·10{str(int(it[2])).translate(SUPERSCRIPT)}", text)

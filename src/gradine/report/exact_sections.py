@@ -79,7 +79,7 @@ def fits(story: Story) -> str:
     if story.fit.status is Status.NOT_REALIZABLE:
         text += " Here no curve came down to rounding, nor to what could be noise."
     rows = [row for name, fit in found.items() for row in _starts(name, fit)]
-    head = ["heads", "start", "reason", "residual", "held-out error", "evaluations"]
+    head = ["heads", "start", "reason", "residual", "validation error", "evaluations"]
     listing = {}
     if answer is not None:
         rank = "full" if answer.rank is None else number(answer.rank)
@@ -89,17 +89,17 @@ def fits(story: Story) -> str:
             f"{story.word} fitted": number(answer.examples),
             "equations for each unknown": number(float(answer.equations)),
             "residual": number(answer.residual),
-            "held-out error": number(answer.validation_error),
+            "validation error": number(answer.validation_error),
         }
     believed = story.fit.learned and story.fitted
     picture = pictures.fits(found, answer, "the answer" if believed else "last candidate")
     content = panels(picture, facts(listing) if listing else "")
-    content += f'<div class="starts">{table(head, rows)}</div>'
+    content += f'<div class="starts">{table("Every start of every fit", head, rows)}</div>'
     return section("fit", "The fit", text, content)
 
 
 def _starts(name: str, fit: HeadFit) -> list[list[str]]:
-    """One row for each start; the held-out error stands where the best one is."""
+    """One row for each start; the validation error stands where the best one is."""
     ends = [*fit.begins[1:], len(fit.misfits)]
     parts = [fit.misfits[begin:end] for begin, end in zip(fit.begins, ends, strict=True)]
     # The last evaluations are those without penalties; the lowest of a start is where it ended.
@@ -110,8 +110,8 @@ def _starts(name: str, fit: HeadFit) -> list[list[str]]:
         zip(parts, fit.reasons, residuals, strict=True)
     ):
         start = "refined" if name.startswith("refine") else number(index + 1)
-        held_out = number(fit.validation_error) if index == best else "-"
-        cells = [start, escape(reason), number(residual), held_out, number(len(part))]
+        validated = number(fit.validation_error) if index == best else "-"
+        cells = [start, escape(reason), number(residual), validated, number(len(part))]
         rows.append([number(fit.heads), *cells])
     return rows
 
@@ -133,7 +133,8 @@ def curve(story: Story) -> str:
         [number(int(n)), number(float(ratio)), number(float(error))]
         for n, ratio, error in zip(measured.examples, measured.ratio, measured.errors, strict=True)
     ]
-    listing = table(["examples", "over the bound", "held-out error"], rows)
+    head = ["examples", "over the bound", "held-out error"]
+    listing = table("Fits to ever more examples", head, rows)
     content = panels(pictures.curve(measured), listing)
     return section("curve", "Error against examples", text, content)
 
@@ -191,7 +192,7 @@ def _bars(known: Identified) -> str:
         [f"Head {head}", number(float(theta)), number(float(w))]
         for head, (theta, w) in enumerate(zip(known.theta_bars, known.w_bars, strict=True))
     ]
-    return table(["error bar of", "Theta", "W"], rows)
+    return table("Error bars (relative)", ["error bar of", "Theta", "W"], rows)
 
 
 def _bars_with_errors(story: Story, known: Identified) -> str:
@@ -202,4 +203,5 @@ def _bars_with_errors(story: Story, known: Identified) -> str:
         theta, w = known.theta_bars[pair.learned], known.w_bars[pair.learned]
         cells = [float(theta), pair.theta_error, float(w), pair.w_error]
         rows.append([f"Head {pair.learned}", *map(number, cells)])
-    return table(["head", "Theta: bar", "true error", "W: bar", "true error"], rows)
+    head = ["head", "Theta: bar", "true error", "W: bar", "true error"]
+    return table("Error bars beside true errors (relative)", head, rows)

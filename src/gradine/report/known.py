@@ -63,7 +63,8 @@ def known(story: Story) -> str:
         ]
         for i, (theta_bar, w_bar) in enumerate(_bars(story))
     ]
-    content = table(["", "norm of Theta", "its rank", "norm of W", "its rank"], rows[:MOST_HEADS])
+    head = ["head", "norm of Theta", "its rank", "norm of W", "its rank"]
+    content = table("Norms and ranks of the heads", head, rows[:MOST_HEADS])
     function, still_open = layer.function, dict(ALWAYS_OPEN)
     if layer.constant and function.shift_invariant:
         still_open |= OPEN_KEY_BIAS

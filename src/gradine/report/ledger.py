@@ -27,7 +27,7 @@ def ledger(story: Story) -> str:
         examples = examples[-1] if isinstance(examples, list) else examples  # ever more of them
         rows.append(
             [
-                escape(name.replace("_", " ")),
+                f"<code>{escape(name)}</code>",
                 number(examples) if examples else "-",
                 "-" if seconds is None else f"{seconds:.2f}",
             ]
@@ -37,7 +37,7 @@ def ledger(story: Story) -> str:
     settings = {"method": fit.method, "seed": str(fit.seed), "inputs": fit.survey.kind}
     settings |= _flat(asdict(fit.config))
     content = (
-        f'<div class="ledger">{table(head, rows)}</div>'
+        f'<div class="ledger">{table("What each phase took", head, rows)}</div>'
         f"<details><summary>Settings</summary>{facts(settings)}</details>"
         f"<details><summary>Versions</summary>{facts(_versions())}</details>"
     )

@@ -20,7 +20,7 @@ from gradine.layer import AttentionLayer
 from gradine.report import pictures
 from gradine.report.draw import number
 from gradine.report.matrices import colour_bar, tile
-from gradine.report.parts import facts, panels, table
+from gradine.report.parts import facts, panels, prose, table
 from gradine.report.story import tell
 from gradine.report.verdict import said, sign_of, word_of
 from gradine.score import Match
@@ -62,15 +62,15 @@ STYLE = """\
   border: 1px solid var(--line); }
 .gradine .sharp { image-rendering: pixelated; }
 .gradine .scale { display: flex; flex-wrap: wrap; gap: 0 1.2rem; font-size: 0.75rem; }
-.gradine .bar { display: inline-flex; gap: 0.3rem; align-items: center; }
-.gradine .bar img { width: 4rem; height: 0.6rem; margin: 0; }
+.gradine .colours { display: inline-flex; gap: 0.3rem; align-items: center; }
+.gradine .colours img { width: 4rem; height: 0.6rem; margin: 0; image-rendering: auto; }
 .gradine .panels { display: flex; flex-wrap: wrap; gap: 0.5rem 1.5rem; align-items: center; }
 .gradine .plot { display: block; width: 24rem; max-width: 100%; height: auto; }
 .gradine .wide { overflow-x: auto; }
 .gradine table { border-collapse: collapse; margin: 0.4rem 0; font-size: 0.8rem; }
 .gradine th, .gradine td { padding: 0.15rem 0.6rem; border-bottom: 1px solid var(--line);
   text-align: right; font-variant-numeric: tabular-nums; }
-.gradine th:first-child { text-align: left; }
+.gradine th:first-child, .gradine caption { text-align: left; }
 .gradine .words td:last-child, .gradine .words th:last-child { text-align: left; }
 """
 
@@ -97,7 +97,7 @@ def _title(text: str, kind: str = "", sign: str = "") -> str:
 
 
 def _sentence(text: str) -> str:
-    return f"<p>{escape(text[:1].upper() + text[1:])}.</p>"
+    return f"<p>{prose(text[:1].upper() + text[1:])}.</p>"
 
 
 @_drawn.register
@@ -139,7 +139,7 @@ def _figure(matrix: Array, largest: float, label: str) -> str:
 def _(fit: Fit) -> str:
     story = tell(fit, None, None, None)
     title = _title(word_of(story), *sign_of(fit))
-    return title + said(story) + ("" if fit.layer is None else _heads(fit.layer))
+    return title + said(story, links=False) + ("" if fit.layer is None else _heads(fit.layer))
 
 
 @_drawn.register
@@ -177,7 +177,7 @@ def _(match: Match) -> str:
     titles = ("true head", "learned head", "theta error", "w error")
     title = _title("Learned layer against the true one")
     order = _sentence("heads are those of the canonical forms, by decreasing norm of W")
-    return title + facts(shown) + table(titles, rows) + order
+    return title + facts(shown) + table("Heads and their partners", titles, rows) + order
 
 
 @_drawn.register
@@ -192,8 +192,12 @@ def _(plan: Plan) -> str:
     return (
         _title(f"Plan: {number(plan.examples)} examples for the learner {plan.learner}")
         + _sentence(plan.sentence())
-        + table(("", "examples", "fit", "verify", "seconds", "MiB"), budgets)
-        + _in_words(table(("", "must fit", "because of"), rows))
+        + table(
+            "What each learner would take",
+            ("", "examples", "fit", "verify", "seconds", "MiB"),
+            budgets,
+        )
+        + _in_words(table("What each step must fit, and why", ("", "must fit", "because of"), rows))
     )
 
 
@@ -214,8 +218,10 @@ def _(check: Check) -> str:
         cells = [escape(condition.name), number(condition.value)]
         for learner in LEARNERS:
             cells += _judged(condition, learner)
-        rows.append([*cells, escape(condition.rule.what)])
-    listing = _in_words(table((*titles, "what it is"), rows))
+        rows.append([*cells, escape(condition.rule.what.rstrip(","))])
+    listing = _in_words(
+        table("Conditions, and what each learner needs", (*titles, "what it is"), rows)
+    )
     title = _title("Conditions of the theorem", *(("good", "✓") if check.holds else ("bad", "✗")))
     return title + _sentence(check.sentence()) + listing
 

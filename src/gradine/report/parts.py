@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-__all__ = ["code", "facts", "panels", "section", "table"]
+from gradine.report.draw import powers_of_ten
+
+__all__ = ["code", "facts", "panels", "prose", "section", "table"]
 
 NOT_REACHED = "Nothing to show: this run has no result of this phase."
+
+
+def prose(text: str) -> str:
+    """A plain sentence as HTML: its powers of ten as the rest of the page writes them.
+
+    >>> prose("error 2e-13 > 1.5e+20 in run-1e5.npz")
+    'error 2·10⁻¹³ &gt; 1.5·10²⁰ in run-1e5.npz'
+    """
+    return powers_of_ten(escape(text))
 
 
 def section(name: str, title: str, text: str, content: str, *, reached: bool = False) -> str:
@@ -18,7 +29,7 @@ def section(name: str, title: str, text: str, content: str, *, reached: bool = F
     if not content and not reached:
         content = f'<p class="note">{NOT_REACHED}</p>'
         text = ""
-    words = f"<p>{escape(text)}</p>\n" if text else ""
+    words = f"<p>{prose(text)}</p>\n" if text else ""
     return (
         f'<section id="{name}" aria-labelledby="{name}-title">\n'
         f'<h2 id="{name}-title">{escape(title)}</h2>\n{words}{content}\n</section>'
@@ -32,8 +43,11 @@ def panels(*contents: str) -> str:
     return f'<div class="panels">\n{inside}\n</div>'
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; cells are HTML, the first of a row is its heading. A wide one scrolls alone."""
+def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table; cells are HTML, the first of a row is its heading. A wide one scrolls alone.
+
+    ``caption`` is plain and is escaped here.
+    """
     top = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
     lines = [
         f'<tr><th scope="row">{row[0]}</th>'
@@ -42,7 +56,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         for row in rows
     ]
     return (
-        f'<div class="wide"><table aria-label="{escape(", ".join(filter(None, head)))}">\n'
+        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(caption)}">'
+        f"<table><caption>{escape(caption)}</caption>\n"
         f"<thead><tr>{top}</tr></thead>\n"
         f"<tbody>\n{chr(10).join(lines)}\n</tbody></table></div>"
     )

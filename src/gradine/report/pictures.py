@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.certificate import Certificate
-from gradine.report.draw import FOUND, GROUND, OTHER, THIRD, number, panel, scientific
+from gradine.report.draw import (
+    FOUND,
+    GROUND,
+    OTHER,
+    THIRD,
+    number,
+    panel,
+    powers_of_ten,
+    scientific,
+)
 from gradine.report.story import Estimate
 
 __all__ = ["carving", "certificate", "chords", "estimates", "losses", "spectrum"]
@@ -178,10 +187,10 @@ def certificate(proven: Certificate) -> str:
         at = proven.eps_at(min(p))
         if at in proven.eps:
             ax.plot([at], [min(p)], "o", color=THIRD, markersize=7)
-            text = f"{min(p):.2%} above {at:g}"
+            text = powers_of_ten(f"{min(p):.2%} above {at:g}")
             offset = {"xytext": (6, 8), "textcoords": "offset points"}
             ax.annotate(text, (at, min(p)), color=THIRD, **offset)
         ax.set_xlabel("relative error eps")
         ax.set_ylabel("at most this share errs more")
 
-    return panel("certificate", f"Certificate: {proven.sentence()}", draw)
+    return panel("certificate", powers_of_ten(f"Certificate: {proven.sentence()}"), draw)

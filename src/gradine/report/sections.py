@@ -34,7 +34,7 @@ def total(story: Story) -> str:
     reference = "distance to the truth" if known else "distance to the final answer"
     drawable = any(item.distance is not None or item.residual is not None for item in items)
     picture = pictures.estimates(items, reference) if drawable else ""
-    listing = table(["estimate of W", "distance", "residual"], rows)
+    listing = table("Estimates of W, in order", ["estimate of W", "distance", "residual"], rows)
     return section("sum", "How the estimate of the sum improved", text, panels(picture, listing))
 
 
@@ -58,7 +58,7 @@ def body(story: Story) -> str:
     if not rounds:
         return section("body", "How the body shrank", text, "")
     head = ["carving", "slabs", "dropped", "median half-width", "median residual"]
-    content = panels(pictures.carving(rounds), table(head, rows))
+    content = panels(pictures.carving(rounds), table("The body after each carving", head, rows))
     return section("body", "How the body shrank", text, content)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gradine.fit import figures_of
 from gradine.report.draw import number
 from gradine.report.matrices import colour_bar, tiles
-from gradine.report.parts import facts, section
+from gradine.report.parts import facts, prose, section
 from gradine.report.story import Story
 from gradine.report.verdict import EXACT, SCULPT
 from gradine.status import heads_in_words
@@ -84,7 +84,7 @@ NOT_FIGURES = {"counted", "applies"}
 
 
 def steps(story: Story) -> str:
-    """All phases as a list; the script shows one at a time."""
+    """All phases as a list, with their names in JSON; the script shows one at a time."""
     names = list(story.fit.phases)
     items = [_step(story, name) for name in names] + [_end(story)]
     bar = (
@@ -105,7 +105,8 @@ def _step(story: Story, name: str) -> str:
     figures = _figures(name, figures_of(story.fit.phases[name]))
     more = f' <a href="#{drawn}">See it drawn.</a>' if drawn and _has(story, drawn) else ""
     text = f"<p>{escape(words)}{more}</p>" if words else ""
-    return _item(f"phase-{name}", label, text + facts(figures) + _estimate(story, name))
+    title = escape(label) if label == name else f"{escape(label)} <code>{escape(name)}</code>"
+    return _item(f"phase-{name}", title, text + facts(figures) + _estimate(story, name))
 
 
 def _end(story: Story) -> str:
@@ -113,13 +114,13 @@ def _end(story: Story) -> str:
     reason = fit.reason[:1].upper() + fit.reason[1:]
     lines = [reason, *([] if fit.certificate is None else [fit.certificate.sentence()])]
     lines += [f"What may help: {fit.help}"] if fit.help else []
-    words = "".join(f"<p>{escape(line[:1].upper() + line[1:])}.</p>" for line in lines)
+    words = "".join(f"<p>{prose(line[:1].upper() + line[1:])}.</p>" for line in lines)
     title = "the end: verified" if fit.learned else f"the end: stopped at {fit.status.phase}"
-    return _item("phase-end", title, words)
+    return _item("phase-end", escape(title), words)
 
 
 def _item(name: str, title: str, content: str) -> str:
-    return f'<li id="{escape(name)}"><h3>{escape(title)}</h3>{content}</li>\n'
+    return f'<li id="{escape(name)}"><h3>{title}</h3>{content}</li>\n'
 
 
 def _title(name: str) -> tuple[str, str]:

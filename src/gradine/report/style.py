@@ -14,6 +14,7 @@ STYLE = """\
   --good: light-dark(#137a56, #4cc79a); --good-ground: light-dark(#e8f6f0, #14271f);
   --bad: light-dark(#b3261e, #ff8a80); --bad-ground: light-dark(#fdeeec, #301a19);
   --link: light-dark(#0b5cad, #7ab8ff); --weight: light-dark(#3db88b, #12694c);
+  --shade: light-dark(#57606a99, #a9b2bd99);
 }
 :root[data-theme="light"] { color-scheme: light; }
 :root[data-theme="dark"] { color-scheme: dark; }
@@ -93,6 +94,7 @@ textarea[aria-invalid] { border-color: var(--bad); }
 #steps { margin: 0; padding: 0; list-style: none; }
 #steps > li + li { border-top: 1px solid var(--line); }
 #steps h3 { margin-top: 0.6rem; }
+h3 code { color: var(--soft); font-size: 0.85rem; font-weight: 400; }
 #steps .tiles { max-width: 36rem; }
 .panels {
   display: grid; gap: 0.8rem 1.6rem; align-items: start; margin-top: 0.6rem;
@@ -109,7 +111,16 @@ textarea[aria-invalid] { border-color: var(--bad); }
   padding: 0.3rem 0; border-bottom: 1px solid var(--line);
 }
 .panel .facts dt { font-size: 0.9rem; }
-.wide { overflow-x: auto; max-height: 28rem; }
+/* A shadow lies where a table goes on; covers that move with its content hide it at the ends. */
+.wide {
+  overflow-x: auto; max-height: 28rem;
+  background:
+    linear-gradient(to right, var(--card) 40%, transparent) left / 3rem 100% no-repeat local,
+    linear-gradient(to left, var(--card) 40%, transparent) right / 3rem 100% no-repeat local,
+    linear-gradient(to right, var(--shade), transparent) left / 1.2rem 100% no-repeat scroll,
+    linear-gradient(to left, var(--shade), transparent) right / 1.2rem 100% no-repeat scroll;
+}
+.wide caption { text-align: left; }
 table { border-collapse: collapse; width: 100%; font-size: 0.85rem; }
 th, td { padding: 0.3rem 0.5rem; border-bottom: 1px solid var(--line); text-align: right; }
 th:first-child { padding-left: 0; text-align: left; }

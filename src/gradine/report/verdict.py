@@ -6,7 +6,7 @@ from html import escape
 
 from gradine.fit import Fit
 from gradine.report.draw import number
-from gradine.report.parts import facts
+from gradine.report.parts import facts, prose
 from gradine.report.story import Story
 from gradine.status import Status
 
@@ -51,19 +51,22 @@ def sign_of(fit: Fit) -> tuple[str, str]:
     return ("good", "✓") if fit.learned else ("bad", "✗")
 
 
-def said(story: Story) -> str:
-    """What is below the verdict: why, what was proven, figures, and the way to it."""
+def said(story: Story, *, links: bool = True) -> str:
+    """What is below the verdict: why, what was proven, figures, and the way to it.
+
+    ``links`` lead to the steps of the page; a notebook has none.
+    """
     fit = story.fit
     reason = fit.reason[:1].upper() + fit.reason[1:]
-    lines = [f"<p>{escape(reason)}.</p>"]
+    lines = [f"<p>{prose(reason)}.</p>"]
     if fit.certificate is not None:
         sentence = fit.certificate.sentence()
         labels = "labels" if fit.asking is None else "answers"
         noisy = f"; held-out {labels} have noise themselves, which counts as error here"
         sentence += noisy if fit.status is Status.LEARNED_UP_TO_NOISE else ""
-        lines.append(f"<p>{escape(sentence[:1].upper() + sentence[1:])}.</p>")
+        lines.append(f"<p>{prose(sentence[:1].upper() + sentence[1:])}.</p>")
     if fit.help:
-        lines.append(f"<p><strong>What may help:</strong> {escape(fit.help)}.</p>")
+        lines.append(f"<p><strong>What may help:</strong> {prose(fit.help)}.</p>")
     shown = {_heads_label(story): number(fit.heads)}
     if fit.held_out_error is not None:
         shown["held-out error (median)"] = number(fit.held_out_error)
@@ -86,7 +89,7 @@ def said(story: Story) -> str:
         shown["error bar of Theta, of W (worst head)"] = (
             f"{number(float(known.theta_bars.max()))}, {number(float(known.w_bars.max()))}"
         )
-    return "\n".join(lines) + facts(shown) + _ways(story)
+    return "\n".join(lines) + facts(shown) + _ways(story, links)
 
 
 def word_of(story: Story) -> str:
@@ -107,15 +110,16 @@ def _heads_label(story: Story) -> str:
     return "heads (not believed)" if candidate else "heads"
 
 
-def _ways(story: Story) -> str:
+def _ways(story: Story, links: bool) -> str:
     """The way of each learner that took part; a second one is tried where the first fails."""
     ways = []
     if story.exact_ran:
-        ways.append(("exact", _stations(story, EXACT, _exact_halt(story))))
+        ways.append(("exact", _stations(story, EXACT, _exact_halt(story), links)))
     if story.sculpt_ran:
-        ways.append(("sculpt", _stations(story, SCULPT, _sculpt_halt(story))))
+        ways.append(("sculpt", _stations(story, SCULPT, _sculpt_halt(story), links)))
     if not ways:  # a design: it names its own phases
-        ways.append((story.fit.method, _stations(story, _own_stations(story), _halt(story))))
+        own = _stations(story, _own_stations(story), _halt(story), links)
+        ways.append((story.fit.method, own))
     return "".join(
         f'<ol class="way" aria-label="phases of the run{"" if len(ways) == 1 else f", {name}"}">'
         f"{'' if len(ways) == 1 else f'<li class=learner>{name}</li>'}{items}</ol>"
@@ -123,23 +127,24 @@ def _ways(story: Story) -> str:
     )
 
 
-def _stations(story: Story, stations: dict[str, str], halt: str | None) -> str:
+def _stations(story: Story, stations: dict[str, str], halt: str | None, links: bool) -> str:
     """The way through the phases, with the place where the run stopped."""
     passed, items = True, []
     for name, label in stations.items():
         if name == halt:
             kind, sign, words, passed = "halt", "✗", ": stopped here", False
-        elif not passed:
-            kind, sign, words = "ahead", "·", ""
         elif name == "identify" and story.function_only:
             kind, sign, words = "ahead", "?", ": unknown"
-        elif name in story.fit.phases or _passed(story, name):
-            kind, sign, words = "done", "✓", ""
-        else:
+        elif _ran(story, name) if passed else name in story.fit.phases and name != "verify":
+            kind, sign, words = "done", "✓", ""  # behind a halt, too: a refused answer has bars
+        elif passed or name == "ask":
             continue  # it was not asked for
+        else:
+            kind, sign, words = "ahead", "·", ""
         inside = f'<span aria-hidden="true">{sign}</span> {label}{words}'
         step = "end" if kind == "halt" else _step(story, name)
-        inside = f'<a href="#phase-{step}">{inside}</a>' if step and kind != "ahead" else inside
+        if links and step and kind != "ahead":
+            inside = f'<a href="#phase-{step}">{inside}</a>'
         items.append(f'<li class="{kind}">{inside}</li>')
     return "".join(items)
 
@@ -153,9 +158,9 @@ def _step(story: Story, name: str) -> str:
     return "end" if name == "verify" else ""
 
 
-def _passed(story: Story, name: str) -> bool:
-    """Stations that are no phase of that name: the fits, and the check at the end."""
-    return name == "verify" or (name == "fit" and bool(story.fits))
+def _ran(story: Story, name: str) -> bool:
+    """Whether a run came by; fits and the check at the end are no phases of that name."""
+    return name in story.fit.phases or name == "verify" or (name == "fit" and bool(story.fits))
 
 
 def _own_stations(story: Story) -> dict[str, str]:

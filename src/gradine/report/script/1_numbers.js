@@ -101,6 +101,7 @@ const SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
 /** A number for people, as the rest of the report writes it, with a digit more. */
 function inWords(value) {
+  if (!Number.isFinite(value)) return "unknown";
   const size = Math.abs(value);
   if (Number.isInteger(value) && size < 1e6) return String(value);
   if (size >= 1e-3 && size < 1e4) return String(Number(value.toPrecision(4)));

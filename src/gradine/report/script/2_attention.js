@@ -27,6 +27,7 @@ function attentionOf(tokens, theta) {
     theta instanceof Product
       ? tokens.times(theta.left).timesTransposed(tokens.times(theta.right))
       : tokens.times(theta).timesTransposed(tokens);
+  refuseUnlessFinite(logits, tokens);
   const weights = new Matrix(tokens.rows, tokens.rows);
   for (let r = 0; r < tokens.rows; r++) {
     const row = Array.from(logits.values.subarray(r * tokens.rows, (r + 1) * tokens.rows));
@@ -36,6 +37,7 @@ function attentionOf(tokens, theta) {
 }
 
 const attended = new WeakMap(); // weights by tokens and head: they are asked for more than once
+const outputs = new WeakMap(); // outputs by tokens and kind, for the same reason
 
 /** The weights of a head by its name, such as learned-0; null if the page does not have it. */
 function weightsOf(tokens, name) {
@@ -49,6 +51,13 @@ function weightsOf(tokens, name) {
 
 /** The output of all heads of one kind, learned or true. */
 function outputOf(tokens, kind) {
+  if (!outputs.has(tokens)) outputs.set(tokens, new Map());
+  const known = outputs.get(tokens);
+  if (!known.has(kind)) known.set(kind, summed(tokens, kind));
+  return known.get(kind);
+}
+
+function summed(tokens, kind) {
   const output = new Matrix(tokens.rows, data.outputs);
   data.heads.forEach((_, head) => {
     const weights = weightsOf(tokens, `${kind}-${head}`);
@@ -56,7 +65,17 @@ function outputOf(tokens, kind) {
     const written = applied(weights.times(tokens), matrixOf(`w-${kind}-${head}`));
     written.values.forEach((value, i) => (output.values[i] += value));
   });
+  refuseUnlessFinite(output, tokens);
   return output;
+}
+
+/** Numbers that a float cannot hold come of large tokens: the Error names the largest. */
+function refuseUnlessFinite(computed, tokens) {
+  if (computed.values.every(Number.isFinite)) return;
+  const sizes = tokens.values.map(Math.abs);
+  const place = sizes.indexOf(sizes.reduce((most, size) => Math.max(most, size)));
+  const [token, value] = [Math.floor(place / tokens.columns) + 1, tokens.values[place]];
+  throw Error(`Token ${token}: ${value} is too large for the numbers that this layer makes of it.`);
 }
 
 /** Tokens with the constant coordinate 1 appended, where they come without it. */

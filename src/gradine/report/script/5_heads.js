@@ -45,7 +45,7 @@ function addHeads(changed) {
     choice.value = values[next];
     show();
   }
-  bar.hidden = false;
+  bar.hidden = data.heads.length < 2; // of one head there is nothing to choose
   choice.addEventListener("change", show);
   order.addEventListener("change", arrange);
   byId("head-before").addEventListener("click", () => turn(-1));

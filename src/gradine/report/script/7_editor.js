@@ -7,6 +7,7 @@ function addEditor() {
   const [kind, count] = [byId("sampled"), byId("count")];
   let heads = [];
   let rows = [];
+  let tokens = null; // the rows as the layer takes them
   let words = null;
   let seed = 0;
 
@@ -17,15 +18,22 @@ function addEditor() {
   };
 
   function show() {
-    const values = Float64Array.from(rows.flat());
-    const tokens = completed(new Matrix(rows.length, rows[0].length, values));
     showPatterns(byId("patterns"), tokens, heads, words);
     showOutput(byId("output"), tokens);
     showPython(rows, heads);
     summary.textContent = inShort(tokens, heads, words);
   }
-  function accept(changed, retype = true) {
-    if (changed.length !== rows.length) words = null;
+  /** Take rows that the layer can compute with; of others it is said what is wrong with them. */
+  function accept(changed, named = words, retype = true) {
+    const values = Float64Array.from(changed.flat());
+    const given = completed(new Matrix(changed.length, changed[0].length, values));
+    try {
+      for (const kind of ["learned", "true"]) outputOf(given, kind);
+    } catch (wrong) {
+      return refuse(wrong);
+    }
+    tokens = given;
+    words = named?.length === changed.length ? named : null;
     rows = changed;
     error.textContent = "";
     text.removeAttribute("aria-invalid");
@@ -34,6 +42,10 @@ function addEditor() {
     coordinate.max = rows[0].length;
     point();
     show();
+  }
+  function refuse(wrong) {
+    error.textContent = wrong.message; // what was there before stays in view
+    text.setAttribute("aria-invalid", "true");
   }
   function point() {
     const [r, c] = [token.valueAsNumber - 1, coordinate.valueAsNumber - 1];
@@ -44,31 +56,25 @@ function addEditor() {
     try {
       read = rowsOf(readTokens(text.value));
     } catch (wrong) {
-      error.textContent = wrong.message; // what was there before stays in view
-      text.setAttribute("aria-invalid", "true");
-      return;
+      return refuse(wrong);
     }
-    accept(read, false);
+    accept(read, words, false);
   });
   const actions = {
-    example: () => ((words = data.words), example()),
-    draw: () => ((words = null), drawn()),
+    example: () => [example(), data.words],
+    draw: () => [drawn(), null],
     shuffle: () => moved(shuffled([...rows.keys()], ++seed)),
     reverse: () => moved([...rows.keys()].reverse()),
-    negate: () => rows.map((row) => row.map((x) => -x || 0)),
-    double: () => rows.map((row) => row.map((x) => 2 * x)),
-    halve: () => rows.map((row) => row.map((x) => x / 2)),
+    negate: () => [rows.map((row) => row.map((x) => -x || 0))],
+    double: () => [rows.map((row) => row.map((x) => 2 * x))],
+    halve: () => [rows.map((row) => row.map((x) => x / 2))],
   };
   /** The same tokens in another order, with their words. */
   function moved(places) {
-    words = words && places.map((place) => words[place]);
-    return places.map((place) => rows[place]);
+    return [places.map((place) => rows[place]), words && places.map((place) => words[place])];
   }
   for (const button of document.querySelectorAll("[data-tokens]")) {
-    button.addEventListener("click", () => {
-      rows = actions[button.dataset.tokens](); // words came with them, and stay
-      accept(rows);
-    });
+    button.addEventListener("click", () => accept(...actions[button.dataset.tokens]()));
   }
   for (const place of [token, coordinate]) place.addEventListener("input", point);
   value.addEventListener("input", () => {
@@ -84,10 +90,9 @@ function addEditor() {
   byId("python").hidden = false;
   return (chosen) => {
     heads = chosen;
-    if (rows.length) return show();
-    words = data.words;
-    rows = example();
-    accept(rows);
+    if (tokens) return show();
+    accept(example(), data.words);
+    if (!tokens) accept(drawn()); // an example that only larger floats could take
   };
 }
 

@@ -15,7 +15,7 @@ function addSteps() {
     before.ariaDisabled = at === 0;
     after.ariaDisabled = at === steps.length - 1;
     const title = steps[at].querySelector("h3");
-    said.textContent = `${at + 1} of ${steps.length}: ${title.textContent.trim()}`;
+    said.textContent = `${at + 1} of ${steps.length}: ${title.firstChild.textContent.trim()}`;
     for (const link of document.querySelectorAll('.way a[href^="#phase-"]')) {
       if (link.hash === `#${steps[at].id}`) link.setAttribute("aria-current", "step");
       else link.removeAttribute("aria-current");
