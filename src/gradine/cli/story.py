@@ -19,6 +19,8 @@ __all__ = ["MARKUP", "STEPS", "STORY", "Command", "Step", "Story", "examples_of"
 
 MARKUP = "markdown"  # how the help of commands is written
 
+MAY_BE_EMPTY = ("prefix",)  # names of a model may begin with nothing
+
 Function = TypeVar("Function", bound=Callable[..., None])
 
 
@@ -93,6 +95,14 @@ def examples_of(function: Callable[..., Any] | None) -> tuple[str, ...]:
 
 class Command(TyperCommand):
     """A command whose examples stand below its help, unbroken, so that they can be copied."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse what is empty, such as a path: as a path it would be the working directory."""
+        given = {} if ctx.resilient_parsing else self.make_parser(ctx).parse_args(list(args))[0]
+        for parameter in self.params:
+            if given.get(str(parameter.name)) == "" and parameter.name not in MAY_BE_EMPTY:
+                raise typer.BadParameter("is empty; expected a value", ctx=ctx, param=parameter)
+        return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         super().format_help(ctx, formatter)
