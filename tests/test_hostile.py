@@ -278,3 +278,57 @@ def test_clocks_that_jump(monkeypatch, tmp_path):
     line = ["learn", str(tmp_path / "data.npz"), "--out", str(tmp_path / "run"), "--no-report"]
     assert main([*line, "--method", "exact", "--heads", "1"]) == 0
     assert 0.0 <= json.loads((tmp_path / "run" / "result.json").read_text())["seconds"] < 1000.0
+
+
+def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A command line as a shell runs it, in a folder."""
+    environment = os.environ | {"PYTHONPATH": str(Path(gradine.__file__).parent.parent)}
+    line = line.replace("gradine ", f"{sys.executable} -m gradine ", 1)
+    return subprocess.run(
+        ["sh", "-c", line], capture_output=True, text=True, cwd=folder, env=environment
+    )
+
+
+def test_streams_that_are_closed(tmp_path):
+    done = shell("gradine --version <&- >&- 2>&-", tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    done = shell("gradine plant --heads 1 --dim 3 --scale 1 --out a.safetensors >&-", tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert gradine.AttentionLayer.load(tmp_path / "a.safetensors").dim == 3
+
+
+def test_numbers_that_overflow(tmp_path):
+    """One line, no warnings of numpy, and no file of NaN."""
+    gradine.plant(heads=1, dim=3, scale=1e308).save(tmp_path / "a.safetensors")
+    (tmp_path / "b.safetensors").write_bytes((tmp_path / "a.safetensors").read_bytes())
+    sample = "gradine sample a.safetensors --examples 9 --seq-len 3 --inputs gaussian --out d.npz"
+    for line in (sample, "gradine compare a.safetensors b.safetensors"):
+        done = shell(line, tmp_path)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+        assert "; expected finite" in done.stderr
+    assert not (tmp_path / "d.npz").exists()
+
+
+def test_empty_names_and_sizes_beyond_memory(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("data.npz", X=X, Y=X)
+    plant_line = ["plant", "--heads", "1", "--scale", "1"]
+    for line, said in [
+        (["learn", "data.npz", "--out", ""], "'--out': is empty"),
+        (["learn", "", "--out", "run"], "is empty; expected a value"),
+        (["compare", "", "a"], "is empty; expected a value"),
+        ([*plant_line, "--dim", "3", "--out", ""], "'--out': is empty"),
+        ([*plant_line, "--dim", "3", "--out", "."], "cannot write .: is a folder"),
+        ([*plant_line, "--dim", "9" * 23, "--out", "a"], f"dim is {'9' * 23}; expected"),
+    ]:
+        assert main(line) == 2
+        told = capsys.readouterr().err
+        assert said in told and told.count("\n") == 1, told
+    assert os.listdir() == ["data.npz"]
+
+
+def test_a_link_that_leads_nowhere_is_not_replaced_unasked(tmp_path, capsys):
+    out = tmp_path / "layer.safetensors"
+    out.symlink_to(tmp_path / "nowhere")
+    assert main(f"plant --heads 1 --dim 3 --scale 1 --out {out}".split()) == 2
+    assert "exists already" in capsys.readouterr().err and out.is_symlink()

@@ -251,6 +251,9 @@ def test_error_curve_shows_where_learning_sets_in():
         ({"config": LearnConfig(exact=ExactConfig(rank=9))}, "rank is 9; expected between 1 and 6"),
         ({"config": LearnConfig(held_out_share=1.5)}, "largest_share is 1.5"),
         ({"config": LearnConfig(held_out_share=0.9)}, "none is left to fit"),
+        ({"config": ExactConfig()}, "config is of type ExactConfig; expected LearnConfig"),
+        ({"seed": 1.5}, "seed is 1.5; expected a whole number"),
+        ({"seed": -1}, "seed is -1; expected a whole number"),
         ({"heads": 6}, "too few examples for the unknowns"),
     ],
 )

@@ -85,6 +85,8 @@ def test_layers_that_cannot_be_compared():
         compare(plant(2, 4, out_dim=3), plant(2, 5, out_dim=3))
     with pytest.raises(ValueError, match="learned has out_dim 4; expected 3"):
         compare(plant(2, 5, out_dim=4), plant(2, 5, out_dim=3))
+    with pytest.raises(ValueError, match="learned is of type NoneType; expected AttentionLayer"):
+        compare(None, plant(1, 3))  # type: ignore[arg-type]
 
 
 def real_factors(rng, heads=4, dim=24):

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import warnings
 from typing import Any
 
 __all__ = ["main"]
@@ -10,6 +11,10 @@ __all__ = ["main"]
 
 def main() -> int:
     """Run one command; Ctrl-C while modules load, or while the process ends, is no traceback."""
+    _open_standard_streams()
+    if not sys.warnoptions:  # nobody asked: numbers that overflow are told of in the answer's terms
+        sys.warnoptions.append("ignore::RuntimeWarning")  # worker processes get these, too
+        warnings.simplefilter("ignore", RuntimeWarning)
     # Nothing is at stake yet, or any more; and an exception within an import leads anywhere.
     signal.signal(signal.SIGINT, _leave)
     from gradine.cli import main as run
@@ -20,6 +25,18 @@ def main() -> int:
     finally:
         signal.signal(signal.SIGINT, _leave)
         sys.stdout.flush()
+
+
+def _open_standard_streams() -> None:
+    """What was closed is open on nothing: no file may get the number of a stream we print to."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest free number
+    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 def _leave(*_: Any) -> None:

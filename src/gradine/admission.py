@@ -30,6 +30,11 @@ def check_request(
     examples: Examples, heads: int | str, seed: int, config: LearnConfig
 ) -> int | None:
     """The number of heads, None for auto; ``ValueError`` for what cannot be asked."""
+    if not isinstance(config, LearnConfig):
+        raise ValueError(
+            f"config is of type {type(config).__name__}; expected LearnConfig, whose fields exact "
+            "and sculpt have the settings of the learners"
+        )
     for name in ("confidence", "share"):
         if not 0.0 < getattr(config, name) < 1.0:
             raise ValueError(f"{name} is {getattr(config, name)}; expected between 0 and 1")
@@ -42,8 +47,7 @@ def check_request(
     if config.bad_blocks not in BAD_BLOCKS:
         expected = " or ".join(map(repr, BAD_BLOCKS))
         raise ValueError(f"bad_blocks is {config.bad_blocks!r}; expected {expected}")
-    if seed < 0:
-        raise ValueError(f"seed is {seed}; expected a whole number from 0")
+    whole_number("seed", seed, 0)
     if heads == "auto":
         return None
     if isinstance(heads, bool) or not isinstance(heads, int | np.integer):

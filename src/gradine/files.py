@@ -82,7 +82,7 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     data note.txt
     """
     target = Path(path)
-    if target.exists():
+    if os.path.lexists(target):
         raise OutputError(f"cannot write {target}: it exists already")
     temporary = _beside(target)
     try:
@@ -101,6 +101,8 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 def _beside(target: Path) -> Path:
     """A name of its own for what is to become ``target``; no longer than a name may be."""
+    if not target.name:
+        raise OutputError(f"cannot write {target}: is a folder")
     stem = os.fsdecode(os.fsencode(target.stem)[: LONGEST_NAME - len(os.fsencode(target.suffix))])
     return target.with_name(f".{stem}.{secrets.token_hex(6)}{target.suffix}")
 
@@ -171,7 +173,8 @@ def finite(value: Any) -> Any:
 
 def check_new(path: Path, overwrite: bool) -> None:
     """Refuse to replace a file unasked."""
-    if path.exists() and not path.is_dir() and not overwrite:
+    # A link that leads nowhere is there, too.
+    if os.path.lexists(path) and not path.is_dir() and not overwrite:
         raise ValueError(f"{path}: exists already; choose another --out, or --overwrite it")
 
 

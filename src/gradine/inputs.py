@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 import operator
 from typing import Literal, TypeAlias
 
@@ -18,6 +20,7 @@ InputKind = Literal["boolean", "gaussian"]
 Seed: TypeAlias = int | np.random.Generator
 
 INPUT_KINDS: tuple[InputKind, ...] = ("boolean", "gaussian")
+MOST_NUMBERS = 2**60  # of an array: no machine has as many bytes
 QUERY_BIAS = 0.25  # norm of a planted query or key bias, relative to the scale of its head
 
 
@@ -50,11 +53,12 @@ def plant(
     out_dim = dim if out_dim is None else _positive("out_dim", out_dim)
     if rank is not None and _positive("rank", rank) > dim:
         raise ValueError(f"rank is {rank}; expected at most dim = {dim}")
-    if not (np.isfinite(scale) and scale > 0):
-        raise ValueError(f"scale is {scale}; expected a positive finite number")
+    if not isinstance(scale, numbers.Real) or not 0 < scale < math.inf:
+        raise ValueError(f"scale is {scale!r}; expected a positive finite number")
 
     function = attention_function(attention)
-    rng = np.random.default_rng(seed)
+    _check_total(heads=heads, dim=dim, out_dim=max(dim, out_dim))
+    rng = _generator(seed)
     width = dim + constant
     theta = np.zeros((heads, width, width))
     w = np.zeros((heads, width, out_dim))
@@ -85,7 +89,8 @@ def sample_inputs(
     ((2, 3, 4), [-1.0, 1.0])
     """
     shape = (_positive("n", n), _positive("seq_len", seq_len), _positive("dim", dim))
-    rng = np.random.default_rng(seed)
+    _check_total(n=shape[0], seq_len=shape[1], dim=shape[2])
+    rng = _generator(seed)
     if kind == "boolean":
         X = rng.integers(0, 2, shape, dtype=np.int8).astype(np.float64)
         X *= 2.0
@@ -116,3 +121,19 @@ def _positive(name: str, value: int) -> int:
     if number < 1:
         raise ValueError(f"{name} is {number}; expected a positive integer")
     return number
+
+
+def _check_total(**sizes: int) -> None:
+    """Refuse, by the names of its sizes, an array that numpy could not even describe."""
+    if math.prod(sizes.values()) > MOST_NUMBERS:
+        name = max(sizes, key=lambda name: sizes[name])
+        raise ValueError(f"{name} is {sizes[name]}; expected sizes of an array that fits in memory")
+
+
+def _generator(seed: Seed) -> np.random.Generator:
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"seed is {seed!r}; expected a whole number from 0, or a numpy Generator"
+        ) from None

@@ -105,10 +105,10 @@ def learn_examples(
     began, config = time.perf_counter(), config or LearnConfig()
     listener = chosen_listener(listener)
     check_engine(engine)
+    wanted, learners = check_request(examples, heads, seed, config), learners_of(method)
     deadline = _deadline(config)
     if config.examples_budget is not None:
         examples = FirstExamples(examples, config.examples_budget)
-    wanted, learners = check_request(examples, heads, seed, config), learners_of(method)
     bookmarks = None if records is None else Bookmarks(Path(records) / BOOKMARKS, resume)
     examples, split, seen = _surveyed(examples, seed, config, listener, engine, bookmarks)
     data = fitting_data(examples, split, seen, config, listener)

@@ -171,6 +171,8 @@ def check_query(
     oracle: Oracle, heads: int | str, method: str, seed: int, config: QueryConfig
 ) -> int | None:
     """The number of heads, None for auto; ``ValueError`` for what cannot be asked."""
+    if not isinstance(config, QueryConfig):
+        raise ValueError(f"config is of type {type(config).__name__}; expected QueryConfig")
     if method not in METHODS:
         raise ValueError(f"method is {method!r}; expected {', '.join(map(repr, METHODS))}")
     for name in ("confidence", "share"):

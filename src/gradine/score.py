@@ -110,6 +110,9 @@ def common_ground(
     learned: AttentionLayer, truth: AttentionLayer
 ) -> tuple[AttentionLayer, AttentionLayer]:
     """Both layers over the same coordinates, or a ``ValueError`` that says why not."""
+    for name, layer in (("learned", learned), ("truth", truth)):
+        if not isinstance(layer, AttentionLayer):
+            raise ValueError(f"{name} is of type {type(layer).__name__}; expected AttentionLayer")
     if learned.function is not truth.function:  # their Theta would be beyond comparison
         raise ValueError(
             f"learned has attention {learned.function.name!r}; expected {truth.function.name!r} "

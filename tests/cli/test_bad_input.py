@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gradine.cli.console import with_next_step
+
 
 def refused(answer, *words: str) -> None:
     assert answer.code == 2 and answer.out == ""
@@ -92,6 +94,7 @@ def test_inputs_of_no_known_kind(learn_from, saved, arrays):
         (("--rank", 7), "rank is 7; expected between 1 and 6"),
         (("--rank", "1.5"), "'--rank'"),
         (("--rank", 2, "--method", "sculpt"), "--rank is for the exact learner"),
+        (("--no-polish", "--method", "exact"), "--no-polish is for the six phases"),
         (("--method", "guess"), "'--method'"),
         (("--confidence", 1), "confidence is 1"),
         (("--confidence", "nan"), "confidence is nan"),
@@ -147,9 +150,9 @@ def test_a_layer_that_no_run_wrote_is_not_replaced(cli, told, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "next_step"),
     [
-        ((), "Missing command; see gradine --help"),
         (("carve",), "see gradine --help"),
-        (("lern",), "Did you mean 'learn'?; see gradine --help"),
+        (("lern",), "No such command 'lern'; did you mean 'learn'? (see gradine --help)"),
+        (("check", "pyproject.toml"), "np.savez(path, X=X, Y=Y) writes one"),
         (("learn",), "see gradine learn --help"),
         (("plant", "--heads", 1), "see gradine plant --help"),
         (("hard", "parity"), "see gradine hard parity --help"),
@@ -163,6 +166,25 @@ def test_every_refusal_says_what_to_do_next(cli, arguments, next_step):
     answer = cli(*arguments)
     refused(answer, next_step)
     assert "; " in answer.error_line
+
+
+def test_file_systems_that_lack_packages():
+    for said, step in [
+        ('requires "requests" and "aiohttp" to be installed', "pip install requests aiohttp"),
+        ("Install s3fs to access S3", "pip install s3fs"),
+    ]:
+        line = f"https://host/d.zarr: {said}"
+        assert with_next_step(line, ValueError(), "gradine learn") == f"{line}; {step}"
+
+
+def test_no_command_prints_the_help(cli):
+    for group in ((), ("hard",)):
+        answer = cli(*group)
+        assert answer.code == 2 and answer.out.strip() == cli(*group, "--help").out.strip()
+        assert (
+            answer.error_line
+            == f"gradine: Missing command; see {' '.join(('gradine', *group))} --help"
+        )
 
 
 def test_a_process_shows_one_line_and_no_traceback(real_cli, told, tmp_path):

@@ -47,6 +47,18 @@ def test_each_learner_is_told_its_own_threshold(cli, tmp_path):
     assert list(told) == ["heads, sculpt", "heads, exact"]
     assert "at most 0.35 is needed" in told["heads, sculpt"]
     assert "at most 0.75 is needed" in told["heads, exact"]
+    assert "(phase 6, search) [CL25]" in told["heads, sculpt"]
+    assert "phase" not in told["heads, exact"] and "CL25" not in told["heads, exact"]
+
+
+def test_a_store_by_its_address(cli, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    tokens = gradine.sample_inputs(2000, 3, 4)
+    group = zarr.open_group(str(tmp_path / "data.zarr"), mode="w")
+    for label, array in (("X", tokens), ("Y", gradine.plant(1, 4, 2.0)(tokens))):
+        group.create_array(label, data=array)
+    answer = cli("check", f"file://{tmp_path}/data.zarr", "--json")
+    assert answer.code == 0 and "2000 examples" in answer.json["subject"]
 
 
 def test_a_head_without_attention_has_no_norm(cli, tmp_path):

@@ -82,6 +82,24 @@ def test_demo_does_not_touch_what_is_not_its_own(cli, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
+def test_demo_does_not_take_names_for_its_own(cli, tmp_path):
+    """A truth and data that somebody else called so; even a layer that `plant` wrote."""
+    plant(heads=1, dim=6).save(tmp_path / "truth.safetensors")
+    (tmp_path / "data.npz").write_text("precious")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    answer = cli(*DEMO, "--out", tmp_path)
+    assert answer.code == 2 and "holds data.npz, which no demo wrote" in answer.error_line
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_demo_that_is_refused_leaves_the_earlier_one(cli, tmp_path):
+    out = tmp_path / "demo"
+    assert cli(*DEMO, "--out", out).code == 0
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    assert "too few examples" in cli(*DEMO, "--out", out, "--examples", 1).error_line
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [

@@ -11,6 +11,11 @@ def test_help_says_what_happens_to_the_rank_without_the_option(cli):
     assert "low ranks are tried where examples are too few" in told
 
 
+def test_a_group_has_examples_and_no_completion_of_its_own(cli):
+    told = cli("hard", "--help").out
+    assert "gradine hard parity --dim 20 --sparsity 3 --out" in told and "--install" not in told
+
+
 def test_version(cli, real_cli):
     for run in (cli, real_cli):
         answer = run("--version")

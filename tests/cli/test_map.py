@@ -44,9 +44,18 @@ def test_results_and_pictures(cli, tmp_path, whole):
     assert (tmp_path / "map.png").stat().st_size > 1000
     picture = (tmp_path / "map.svg").read_text()
     assert "share of 2 trials" in picture and "examples / counting bound" in picture
-    assert "8/8" in answer.err and "left)" in answer.err
+    assert answer.err.startswith("8 trials\n") and "8/8" in answer.err and "left)" in answer.err
     again = cli(*RUN, "--out", tmp_path, "--json", "--resume")
     assert again.out == answer.out and again.err == ""
+
+
+def test_a_map_of_too_many_points(cli, tmp_path):
+    axes = ("--x", "scale:1:9:20000:lin", "--y", "noise:1:9:20000:lin", "--learner", "exact")
+    answer = cli("map", *axes, "--out", tmp_path / "map")
+    assert answer.code == 2 and "trials; expected at most 1,000,000" in answer.error_line
+    answer = cli("map", *RUN[1:], "--x", "scale:1:9:400000000", "--out", tmp_path / "map")
+    assert answer.code == 2 and "COUNT is '400000000'" in answer.error_line
+    assert not (tmp_path / "map").exists()
 
 
 def test_a_summary_for_people(cli, tmp_path):

@@ -141,6 +141,9 @@ def test_the_sentence_says_it_all():
     assert whole["exact"]["examples"] == planned.exact.examples
     assert [need["phase"][0] for need in whole["phases"]] == list("123456")
     assert "scales from 1 to 8 only" in gradine.plan(2, 8, 3, 20.0, machine=MACHINE).sentence()
+    assert "confidences" not in said
+    sure = gradine.plan(2, 12, 3, 4.0, 1 - 1e-10, machine=MACHINE)
+    assert "measured for confidences up to 0.9 only" in sure.sentence()
     assert " h and " in gradine.plan(64, 128, 4, 2.0, machine=MACHINE).sentence()
 
 

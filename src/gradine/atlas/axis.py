@@ -13,6 +13,7 @@ from gradine.atlas.setting import NAMED, PARAMETERS, WHOLE
 __all__ = ["Axis", "number_of", "parse_axis"]
 
 COUNT = 5  # values of an axis, unless it is said how many
+MOST_VALUES = 100_000
 WIDE = 8.0  # an axis whose ends are so many times apart is logarithmic
 DIGITS = 3  # of values that are not whole: nobody asks for scale 2.82842712
 
@@ -96,8 +97,8 @@ def _count(text: str) -> int:
         count = int(text)
     except ValueError:
         count = 0
-    if count < 2:
-        raise ValueError(f"COUNT is {text!r}; expected a whole number of at least 2")
+    if not 2 <= count <= MOST_VALUES:
+        raise ValueError(f"COUNT is {text!r}; expected a whole number from 2 to {MOST_VALUES:,}")
     return count
 
 

@@ -25,6 +25,7 @@ from gradine.students.learn import require_torch
 __all__ = ["Map", "MapConfig", "Progress", "sweep"]
 
 FORMAT_VERSION = 1
+MOST_TRIALS = 1_000_000  # of a map: weeks of work, and more than a picture can show
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ def sweep(
     workers: int | None = None,
     engine: Engine | None = None,
     told: Told | None = None,
+    begun: Callable[[int, int], None] | None = None,
 ) -> Map:
     """Success of learners over two parameters, such as ``"scale:1:8"`` and ``"ratio:1:16"``.
 
@@ -130,7 +132,8 @@ def sweep(
     depend on the number of the trial alone; ``fixed`` are other parameters of the `Setting`. With
     ``folder`` each trial is kept there when it is done, and with ``resume`` those that are there
     are not done again. ``workers`` processes work side by side, by default as many as there are
-    cores, or the workers of an ``engine``; who works does not change the answers. A script that
+    cores, or the workers of an ``engine``; who works does not change the answers. ``begun`` hears
+    how many trials are done, and how many there are, and ``told`` of each as it ends. A script that
     uses more than one must guard its main part by ``if __name__ == "__main__"``, as always with
     processes.
 
@@ -142,6 +145,8 @@ def sweep(
     store = TrialStore(folder, resume=resume)
     missing = [task for task in plan.tasks if store.get(task.key) is None]
     done, began = len(plan.tasks) - len(missing), time.perf_counter()
+    if begun is not None:
+        begun(done, len(plan.tasks))
     with open_engine("auto", workers) if engine is None else nullcontext(engine) as crew:
         for count, (place, trial) in enumerate(run_all(_work, missing, crew), start=1):
             task = missing[place]
@@ -188,6 +193,12 @@ class _Plan:
         self.learners, self.fixed, self.config = tuple(dict.fromkeys(learners)), fixed, config
         self.seeds = whole_number("trials", trials, 1)
         self._check()
+        total = len(self.x.values) * len(self.y.values) * len(self.learners) * self.seeds
+        if total > MOST_TRIALS:
+            raise ValueError(
+                f"the map has {total:,} trials; expected at most {MOST_TRIALS:,}: fewer values "
+                "or trials"
+            )
         # One trial everywhere before the next one: a map that is stopped early is a coarse one.
         self.tasks = [
             _Task(setting, learner, seed, config, i, j)

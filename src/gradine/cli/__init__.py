@@ -30,7 +30,9 @@ UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 TRACEBACK = "GRADINE_TRACEBACK"  # of the environment: for those who look for a defect
 ASK = f"(please report it; {TRACEBACK}=1 shows where)"
 
-app = typer.Typer(cls=Story, rich_markup_mode=MARKUP, pretty_exceptions_enable=False)
+app = typer.Typer(
+    cls=Story, rich_markup_mode=MARKUP, pretty_exceptions_enable=False, no_args_is_help=True
+)
 
 
 def _print_version(wanted: bool) -> None:

@@ -23,8 +23,11 @@ LAYER = ".safetensors"
 @with_examples("gradine check layer.safetensors --seq-len 3", "gradine check data.npz --json")
 def check(
     path: Annotated[
-        Path,
-        typer.Argument(help="A layer file (.safetensors), or examples: .npz, or a folder of .npy."),
+        str,
+        typer.Argument(
+            help="A layer file (.safetensors), or examples: .npz, a folder of .npy, or a zarr "
+            "store, which may be an address such as s3://bucket/data.zarr."
+        ),
     ],
     seq_len: Annotated[
         int | None,
@@ -54,7 +57,7 @@ def check(
     Each condition is a number against a threshold; what fails without it is said. Of examples only
     some conditions can be estimated. Exit code 0 says that the check is done, not that all hold.
     """
-    if path.suffix == LAYER:
+    if Path(path).suffix == LAYER:
         if seq_len is None:
             raise ValueError("--seq-len is missing; expected the tokens of a sequence")
         wanted = conditions.EXAMPLES if examples is None else examples

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,6 +49,10 @@ def compare(
         kind=inputs.value,
         seed=seed,
     )
+    if not all(map(math.isfinite, largest_errors(match).values())):
+        raise ValueError(
+            f"{learned} and {truth} have numbers too large to be compared; expected finite outputs"
+        )
     if as_json:
         print_json(largest_errors(match) | {"missing": match.missing, "extra": match.extra})
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import PurePath
 from typing import Any
 
@@ -54,7 +55,7 @@ def one_line(error: BaseException) -> str:
     """
     format_message = getattr(error, "format_message", None)  # names the option of a usage error
     if format_message is not None:
-        text = format_message()
+        text = format_message() or "Missing command."  # its help was printed instead
     elif isinstance(error, MemoryError):
         text = f"not enough memory: {error}" if str(error) else "not enough memory"
     elif isinstance(error, OSError) and not isinstance(error, OutputError) and error.filename:
@@ -71,6 +72,11 @@ WRITTEN_BY = {
     ".safetensors": "gradine plant and gradine extract write layers",
 }
 
+#: How file systems behind addresses say which packages they lack.
+NEEDED = re.compile(r"Install (\S+) to access|requires (.+) to be installed")
+NAME = r"(?!and\b)\b[\w-]+"
+NO_NPZ = "not an .npz file"  # what the reader says of other files
+
 
 def with_next_step(line: str, error: BaseException, command: str) -> str:
     """What is wrong; what to do about it. Lines that say the latter themselves stay as they are.
@@ -80,11 +86,21 @@ def with_next_step(line: str, error: BaseException, command: str) -> str:
     'data.npz: no such file; gradine sample writes examples'
     >>> with_next_step("heads is 0; expected at least 1", ValueError(), "gradine plant")
     'heads is 0; expected at least 1'
+    >>> line = 's3://bucket/d.zarr: Install s3fs to access S3'
+    >>> with_next_step(line, ValueError(), "gradine learn")
+    's3://bucket/d.zarr: Install s3fs to access S3; pip install s3fs'
     """
     if "; " in line:
         return line
     step = f"see {command} --help"
-    if isinstance(error, FileNotFoundError):
+    if line.endswith("?"):  # a name that is none, and what it may have meant
+        wrong, _, guess = line.rpartition(". ")
+        return f"{wrong}; {guess[:1].lower()}{guess[1:]} (see {command} --help)"
+    if needed := NEEDED.search(line):
+        step = f"pip install {' '.join(re.findall(NAME, needed[1] or needed[2]))}"
+    elif NO_NPZ in line:
+        step = "np.savez(path, X=X, Y=Y) writes one; a folder with X.npy and Y.npy does, too"
+    elif isinstance(error, FileNotFoundError):
         name = PurePath(line.partition(": ")[0])
         step = WRITTEN_BY.get(name.suffix, "check the path")
     elif isinstance(error, OutputError):

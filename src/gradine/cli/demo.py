@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -16,12 +19,13 @@ from gradine.cli.story import with_examples
 from gradine.engine import BOOKMARKS
 from gradine.inputs import plant
 from gradine.phases import RECORDS
-from gradine.runs import LAYER, REPORT, RESULT, clear_run, output_folder
+from gradine.runs import LAYER, REPORT, RESULT, output_folder
 
 __all__ = ["demo"]
 
 TRUTH = "truth.safetensors"
 DATA = "data.npz"
+MARK = "gradine.demo"  # in the metadata of a demo's truth: what lies beside it is a demo's, too
 OWN_FILES = {TRUTH, DATA, LAYER, RESULT, REPORT, RECORDS, BOOKMARKS}
 
 
@@ -55,26 +59,61 @@ def demo(
 
 
 def _tell_story(out: Path, sampling: Sampling, seed: int) -> Outcome:
-    with output_folder(out):
-        clear_run(out)  # an earlier answer would stand beside a truth that is not its own
-        try:
-            sampling.layer.save(out / TRUTH)
-            write_examples(out / DATA, sampling)
-            return run(Request(out / DATA, out, seed=seed, overwrite=True, truth=sampling.layer))
-        except (ValueError, OSError):
-            for name in (TRUTH, DATA):
-                (out / name).unlink(missing_ok=True)
-            raise
+    with output_folder(out), _earlier_kept(out):
+        sampling.layer.save(out / TRUTH, notes={MARK: "truth"})
+        write_examples(out / DATA, sampling)
+        return run(Request(out / DATA, out, seed=seed, overwrite=True, truth=sampling.layer))
+
+
+@contextmanager
+def _earlier_kept(folder: Path) -> Iterator[None]:
+    """Put truth and data of an earlier demo back if the new one ends before it begins to learn.
+
+    Until then the folder has the earlier answer, which must not stand beside another's truth.
+    """
+    aside = {folder / name: folder / f".{name}.earlier" for name in (TRUTH, DATA)}
+    earlier = (folder / TRUTH).exists()
+    for path, kept in aside.items():
+        if path.exists():
+            os.replace(path, kept)
+    try:
+        yield
+    except BaseException as error:
+        if (folder / RESULT).exists():
+            for path, kept in aside.items():
+                with suppress(FileNotFoundError):
+                    os.replace(kept, path)
+        elif not earlier and isinstance(error, ValueError | OSError):
+            for path in aside:
+                path.unlink(missing_ok=True)
+        raise
+    finally:
+        for kept in aside.values():
+            kept.unlink(missing_ok=True)
 
 
 def _check_own(folder: Path) -> None:
     """Refuse a folder with anything in it that no demo wrote: names there are ours to replace."""
     if not folder.is_dir():
         return
-    others = [path.name for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
-    others = [name for name in others if name not in OWN_FILES]
+    held = [path.name for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+    others = [name for name in held if name not in OWN_FILES]
+    if held and not others and not _is_marked(folder / TRUTH):
+        others = held  # names alone prove nothing
     if others:
         raise ValueError(f"{folder}: holds {others[0]}, which no demo wrote; choose another --out")
+
+
+def _is_marked(truth: Path) -> bool:
+    from safetensors import SafetensorError, safe_open
+
+    if not truth.is_file() or truth.is_symlink():
+        return False
+    try:
+        with safe_open(os.fspath(truth), framework="numpy") as file:
+            return MARK in (file.metadata() or {})
+    except (SafetensorError, OSError):
+        return False
 
 
 def _print_story(outcome: Outcome, sampling: Sampling, as_json: bool) -> None:

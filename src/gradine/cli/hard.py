@@ -10,7 +10,7 @@ import typer
 
 from gradine.cli.console import print_json
 from gradine.cli.options import AsJson, Replace, Seed
-from gradine.cli.story import Command, with_examples
+from gradine.cli.story import MARKUP, Command, Group, with_examples
 from gradine.files import check_new
 from gradine.hard import DIALS, rounded_modulus, sparse_parity
 from gradine.hard import dial as turned_dial
@@ -20,14 +20,23 @@ __all__ = ["app"]
 
 NOTE = "hard"  # the metadata of a layer file by which its secret is found
 
-app = typer.Typer(
-    help="Write a layer that is hard to learn.\n\nIt hides a function, or leaves a condition.",
-    no_args_is_help=False,
-)
+app = typer.Typer(cls=Group, rich_markup_mode=MARKUP, add_completion=False, no_args_is_help=True)
 Dim = Annotated[int, typer.Option("--dim", help="Coordinates of a token.")]
 LayerFile = Annotated[
     Path, typer.Option("--out", help="The layer file, such as layer.safetensors.")
 ]
+
+
+@app.callback()
+@with_examples(
+    "gradine hard parity --dim 20 --sparsity 3 --out parity.safetensors",
+    "gradine hard dial zero_sum --turn 0.8 --out bent.safetensors",
+)
+def hard() -> None:
+    """Write a layer that is hard to learn.
+
+    It hides a function, or leaves a condition.
+    """
 
 
 @app.command(cls=Command)

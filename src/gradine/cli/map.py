@@ -106,6 +106,7 @@ def draw(
                     resume=resume,
                     engine=crew,
                     told=_Display(),
+                    begun=_announce,
                 )
         except KeyboardInterrupt:
             raise Ending(STOPPED, "stopped; continue with --resume") from None
@@ -125,6 +126,13 @@ def _parameter(text: str) -> tuple[str, Any]:
     if not given or name not in PARAMETERS:
         raise ValueError(f"--set is {text!r}; expected PARAM=VALUE, of {', '.join(PARAMETERS)}")
     return name, number_of(name, value)
+
+
+def _announce(done: int, total: int) -> None:
+    if done == total:
+        return
+    earlier = f", of which {done:,} are done" if done else ""
+    tell(f"{total:,} trials{earlier}")
 
 
 class _Display:

@@ -133,6 +133,8 @@ class Request:
             raise ValueError(f"rank is {self.rank}; expected at least 1")
         if self.rank is not None and self.method == "sculpt":
             raise ValueError("--rank is for the exact learner; leave it out with --method sculpt")
+        if not self.polish and self.method == "exact":
+            raise ValueError("--no-polish is for the six phases; leave it out with --method exact")
         if self.attention != "softmax" and self.method == "sculpt":
             raise ValueError(
                 f"attention is {self.attention!r}; expected 'softmax' with --method sculpt"

@@ -59,7 +59,13 @@ class Sampling:
         for start in range(0, self.n, size):
             count = min(size, self.n - start)
             X = sample_inputs(count, self.seq_len, self.layer.dim, self.kind, rng)
-            yield X if label == "X" else self.layer(X)
+            yield X if label == "X" else self._labels(X)
+
+    def _labels(self, X: Array) -> Array:
+        Y = self.layer(X)
+        if not np.isfinite(Y).all():
+            raise ValueError("the layer makes NaN or infinite numbers of inputs; expected finite Y")
+        return Y
 
 
 def write_examples(path: Path, sampling: Sampling) -> None:

@@ -15,9 +15,21 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-__all__ = ["MARKUP", "STEPS", "STORY", "Command", "Step", "Story", "examples_of", "with_examples"]
+__all__ = [
+    "MARKUP",
+    "STEPS",
+    "STORY",
+    "Command",
+    "Group",
+    "Step",
+    "Story",
+    "examples_of",
+    "with_examples",
+]
 
 MARKUP = "markdown"  # how the help of commands is written
+
+MAY_BE_EMPTY = ("prefix",)  # names of a model may begin with nothing
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
@@ -94,11 +106,32 @@ def examples_of(function: Callable[..., Any] | None) -> tuple[str, ...]:
 class Command(TyperCommand):
     """A command whose examples stand below its help, unbroken, so that they can be copied."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse what is empty, such as a path: as a path it would be the working directory."""
+        given = {} if ctx.resilient_parsing else self.make_parser(ctx).parse_args(list(args))[0]
+        parameters: list[Any] = list(self.params)
+        for parameter in parameters:
+            if given.get(str(parameter.name)) == "" and parameter.name not in MAY_BE_EMPTY:
+                raise typer.BadParameter("is empty; expected a value", ctx=ctx, param=parameter)
+        return super().parse_args(ctx, args)
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         super().format_help(ctx, formatter)
-        shown = examples_of(self.callback)
-        if shown:
-            typer.echo("\n".join([" Examples:", *(f"   {line}" for line in shown)]))
+        _show_examples(self.callback)
+
+
+class Group(TyperGroup):
+    """A group of commands, with examples below its help as a command has."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        _show_examples(self.callback)
+
+
+def _show_examples(function: Callable[..., Any] | None) -> None:
+    shown = examples_of(function)
+    if shown:
+        typer.echo("\n".join([" Examples:", *(f"   {line}" for line in shown)]))
 
 
 class Story(TyperGroup):

@@ -74,7 +74,10 @@ class Condition:
         if threshold is not None:
             bound = "at least" if self.rule.at_least else "at most"
             text += f"; {bound} {threshold:.3g} is needed"
-        return f"{text}: {self.rule.purpose} ({self.rule.phase}) [{self.rule.reference}]"
+        text += f": {self.rule.purpose}"
+        if learner == "exact":  # it has no phases, and its thresholds are from no paper
+            return text
+        return f"{text} ({self.rule.phase}) [{self.rule.reference}]"
 
     def to_dict(self) -> dict[str, Any]:
         rule = self.rule

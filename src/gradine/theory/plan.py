@@ -20,6 +20,7 @@ from gradine.theory.needs import Need, exact_need, pattern_bound, phase_needs, u
 __all__ = ["Budget", "Plan", "plan"]
 
 CALIBRATED = (1.0, 8.0)  # scales at which the needs were measured
+CONFIDENT = 0.9  # the confidence up to which plans were compared with runs
 MOST = 10**12  # examples beyond which a learner is not an answer
 
 
@@ -160,6 +161,8 @@ def plan(
         sculpt = _budget(*shares, takes)
     checked = check_sizes(m, d, k, outputs, scale)
     learner, advice = _advice(exact, sculpt, phases, checked, outputs > k and d >= k)
+    if confidence > CONFIDENT:
+        advice += f"; measured for confidences up to {CONFIDENT:g} only"
     return Plan(
         heads=m,
         dim=d,
