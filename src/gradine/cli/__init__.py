@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -74,6 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; every way it can go wrong ends in one line on standard error."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may have what it cannot print
         sys.stdout.reconfigure(errors="backslashreplace")
+    # zarr reads by tasks of asyncio, which logs the errors of those that nobody waited for.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     try:
         code = app(arguments, prog_name="gradine", standalone_mode=False)
     except Ending as ending:
