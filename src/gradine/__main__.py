@@ -1,5 +1,6 @@
 """`gradine` and `python -m gradine`: the command line, which can be stopped at any moment."""
 
+import io
 import os
 import signal
 import sys
@@ -34,9 +35,9 @@ def _open_standard_streams() -> None:
             os.fstat(descriptor)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest free number
-    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
-    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
-    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+    sys.stdin = sys.stdin or io.TextIOWrapper(io.FileIO(0, closefd=False))
+    sys.stdout = sys.stdout or io.TextIOWrapper(io.FileIO(1, "w", closefd=False))
+    sys.stderr = sys.stderr or io.TextIOWrapper(io.FileIO(2, "w", closefd=False))
 
 
 def _leave(*_: Any) -> None:

@@ -152,7 +152,7 @@ def test_a_layer_that_no_run_wrote_is_not_replaced(cli, told, tmp_path):
     [
         (("carve",), "see gradine --help"),
         (("lern",), "No such command 'lern'; did you mean 'learn'? (see gradine --help)"),
-        (("check", "pyproject.toml"), "np.savez(path, X=X, Y=Y) writes one"),
+        (("check", "pyproject.toml"), "expected X and Y by numpy.savez"),
         (("learn",), "see gradine learn --help"),
         (("plant", "--heads", 1), "see gradine plant --help"),
         (("hard", "parity"), "see gradine hard parity --help"),

@@ -33,7 +33,7 @@ def test_plant_writes_the_layer_of_the_library(cli, tmp_path):
         (("--heads", 0), "heads is 0"),
         (("--heads", "two"), "'--heads'"),
         (("--dim", 0), "dim is 0"),
-        (("--dim", 10**30), "dimension"),
+        (("--dim", 10**30), "dim is 1000"),
         (("--dim", 10**7), "memory"),
         (("--rank", 6), "rank is 6"),
         (("--out-dim", 0), "out_dim is 0"),

@@ -58,7 +58,8 @@ def gradine(
     compare what was learned with the truth. The help of each command, `gradine learn --help`, ends
     with examples.
 
-    Exit codes: 0 learned and verified, 2 bad input or usage, 3 not learned (result.json says why).
+    Exit codes: 0 done, and if something was to be learned, learned and verified; 1 a defect of
+    gradine; 2 bad input or usage; 3 not learned (result.json says why); 130 stopped by Ctrl-C.
     """
 
 

@@ -99,7 +99,7 @@ def with_next_step(line: str, error: BaseException, command: str) -> str:
     if needed := NEEDED.search(line):
         step = f"pip install {' '.join(re.findall(NAME, needed[1] or needed[2]))}"
     elif NO_NPZ in line:
-        step = "np.savez(path, X=X, Y=Y) writes one; a folder with X.npy and Y.npy does, too"
+        step = "expected X and Y by numpy.savez, or a folder with X.npy and Y.npy"
     elif isinstance(error, FileNotFoundError):
         name = PurePath(line.partition(": ")[0])
         step = WRITTEN_BY.get(name.suffix, "check the path")
