@@ -182,10 +182,14 @@ def test_moments_bear_degenerate_figures(exact, heads):
 def test_pictures_bear_degenerate_figures(exact):
     fit = exact.fit.phases["fit_2"]
     zero = replace(fit, misfits=np.zeros(1), begins=[0], reasons=["once"])
+    parts = [
+        (m, *(np.resize(it, (m, *it.shape[1:])) for it in (fit.theta, fit.w))) for m in range(1, 20)
+    ]
+    many = {f"fit_{m}": replace(fit, heads=m, theta=theta, w=w) for m, theta, w in parts}
     flat = Curve(np.ones(1), np.ones(1), np.array([np.nan]), 0.0)
     for svg in (
         exact_pictures.fits({"fit_2": zero}, None),
-        exact_pictures.fits({f"fit_{m}": replace(fit, heads=m) for m in range(1, 20)}, fit),
+        exact_pictures.fits(many, fit),
         exact_pictures.curve(flat),
         exact_pictures.jacobian(np.zeros(2)),
     ):
