@@ -137,6 +137,16 @@ def test_numbers_that_are_too_large_or_too_small(unit, tmp_path, capsys):
     assert "data.npz: " in capsys.readouterr().err
 
 
+def test_a_signalling_nan_is_named_and_no_warning(tmp_path, recwarn):
+    labels = np.ones((6, 3, 2), dtype=np.float32)
+    labels.view(np.uint32)[2, 1, 0] = 0x7F800001
+    np.save(tmp_path / "X.npy", X)
+    (tmp_path / "Y.npy").write_bytes(npy(labels))
+    with pytest.raises(ValueError, match=r"Y\[2, 1, 0\]|not finite|NaN"):
+        gradine.learn_examples(open_examples(tmp_path))
+    assert not list(recwarn)
+
+
 def test_what_else_lies_in_a_store_is_no_warning(tmp_path, recwarn):
     zarr = pytest.importorskip("zarr")
     group = zarr.open_group(str(tmp_path / "data.zarr"), mode="w", zarr_format=2)

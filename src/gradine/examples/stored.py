@@ -63,7 +63,8 @@ class StoredArray:
         rows = np.fromfile(self.path, self.dtype, count, offset=offset)
         if len(rows) != count:
             raise ValueError(f"{self.path}: changed while being read (it has become shorter)")
-        return rows.reshape(stop - start, *self.shape[1:]).astype(np.float64, copy=False)
+        with np.errstate(invalid="ignore", over="ignore"):  # the survey says where these are
+            return rows.reshape(stop - start, *self.shape[1:]).astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True)
