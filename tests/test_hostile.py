@@ -142,8 +142,10 @@ def test_a_signalling_nan_is_named_and_no_warning(tmp_path, recwarn):
     labels.view(np.uint32)[2, 1, 0] = 0x7F800001
     np.save(tmp_path / "X.npy", X)
     (tmp_path / "Y.npy").write_bytes(npy(labels))
-    with pytest.raises(ValueError, match=r"Y\[2, 1, 0\]|not finite|NaN"):
-        gradine.learn_examples(open_examples(tmp_path))
+    np.savez_compressed(tmp_path / "data.npz", X=X, Y=labels)
+    for source in (tmp_path, tmp_path / "data.npz"):
+        with pytest.raises(ValueError, match=r"Y\[2, 1, 0\]|not finite|NaN"):
+            gradine.learn_examples(open_examples(source))
     assert not list(recwarn)
 
 

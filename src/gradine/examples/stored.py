@@ -18,6 +18,7 @@ __all__ = [
     "DAMAGED_ZIP",
     "Rows",
     "StoredArray",
+    "as_doubles",
     "check_numeric",
     "open_npy",
     "open_npz_member",
@@ -63,8 +64,7 @@ class StoredArray:
         rows = np.fromfile(self.path, self.dtype, count, offset=offset)
         if len(rows) != count:
             raise ValueError(f"{self.path}: changed while being read (it has become shorter)")
-        with np.errstate(invalid="ignore", over="ignore"):  # the survey says where these are
-            return rows.reshape(stop - start, *self.shape[1:]).astype(np.float64, copy=False)
+        return as_doubles(rows.reshape(stop - start, *self.shape[1:]))
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,13 @@ class LoadedArray:
 
     def read(self, start: int, stop: int) -> Array:
         """Rows start:stop as contiguous float64."""
-        return np.ascontiguousarray(self.array[start:stop], dtype=np.float64)
+        return as_doubles(self.array[start:stop])
+
+
+def as_doubles(numbers: NDArray) -> Array:
+    """Contiguous float64. What is not finite is no warning here: the survey says where it is."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.ascontiguousarray(numbers, dtype=np.float64)
 
 
 def check_numeric(dtype: np.dtype) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.examples.source import StoredExamples
-from gradine.examples.stored import check_numeric
+from gradine.examples.stored import as_doubles, check_numeric
 from gradine.examples.zarr_guard import Guard, Sizes, check_codecs, check_files
 from gradine.files import atomic_folder
 from gradine.memory import chunk_bytes, examples_in_block, in_words
@@ -117,7 +117,7 @@ class _Chunked:
             parts.append(rows[max(start - begin, 0) : stop - begin])
             last = (stop - 1) - (stop - 1) % self.rows
             self._kept = (last, rows[last - begin :].copy()) if stop < end else (0, rows[:0])
-        return np.concatenate(parts, dtype=np.float64)
+        return as_doubles(np.concatenate(parts))
 
     def _whole(self, start: int, stop: int) -> NDArray:
         try:
