@@ -17,6 +17,7 @@ from gradine.cli.story import STEPS, Story
 
 GLOSSARY = (Path(__file__).parent.parent / "docs" / "notation.md").read_text(encoding="utf-8")
 GLOSSARY = GLOSSARY[GLOSSARY.index("## Glossary") :]
+GLOSSARY = GLOSSARY[: GLOSSARY.index("\n\n", GLOSSARY.index("\n| "))]  # its first table
 ROWS = [line.strip("|").split("|") for line in GLOSSARY.splitlines() if line.startswith("| ")][1:]
 
 
