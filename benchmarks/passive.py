@@ -54,6 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--minutes", type=float, help="for each student; default: our own time")
     parser.add_argument("--text", action="store_true", help="tokens of real text")
     parser.add_argument("--ours", action="store_true", help="leave the students out")
+    parser.add_argument("--keep", type=Path, help="folder for the layers that are found")
     parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "passive.md")
     options = parser.parse_args(arguments)
@@ -64,7 +65,7 @@ def main(arguments: list[str] | None = None) -> None:
     store = Store(path, MEASURED_BY, fresh=options.fresh, any_build=True)
     for layer in layers:
         kind = "text" if options.text else "gaussian"
-        ours = store.once(partial(_ours, layer, options.text), kind, layer, "ours")
+        ours = store.once(partial(_ours, layer, options.text, options.keep), kind, layer, "ours")
         print(f"{kind} layer {layer}: ours {_line(ours)}", flush=True)
         if options.ours:
             continue
@@ -109,7 +110,7 @@ def _error(layer: gradine.AttentionLayer, X: Array, Y: Array) -> float:
     return float(np.sqrt(np.sum((layer(X) - Y) ** 2) / np.sum(Y**2)))
 
 
-def _ours(layer: int, text: bool) -> dict[str, Any]:
+def _ours(layer: int, text: bool, keep: Path | None) -> dict[str, Any]:
     truth, X, Y = examples(layer, text)
     exact = ExactConfig(rank=RANK, deflate=DeflateConfig(finish=FinishConfig(least_misfit=ENOUGH)))
     config = gradine.LearnConfig(validation_examples=200, certify_examples=400, exact=exact)
@@ -121,6 +122,9 @@ def _ours(layer: int, text: bool) -> dict[str, Any]:
     spent, wall = clock() - began, time.perf_counter() - wall
     found = fit.candidate
     assert found is not None
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        found.save(keep / f"{'text' if text else 'gaussian'}-{layer}.safetensors")
     match = gradine.compare(found, truth, examples=1, seq_len=SEQ_LEN)
     return {
         "error": _error(found, X, Y),
