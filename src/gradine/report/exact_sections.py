@@ -123,11 +123,11 @@ def curve(story: Story) -> str:
         return ""
     noisy = story.fit.status is Status.LEARNED_UP_TO_NOISE
     text = (
-        "Fits from scratch to ever more of the examples. The counting bound is as many examples as "
-        "give one equation for each unknown number: with fewer nothing is determined, however one "
-        "learns. The error should fall to "
+        "Fits to ever more of the examples, each begun near the answer. The counting bound is as "
+        "many examples as give one equation for each unknown number: with fewer nothing is "
+        "determined, however one learns. The error should fall to "
         + ("the noise of the labels" if noisy else "rounding, all at once,")
-        + " soon after it; a curve that falls late means starts that end in local minima."
+        + " soon after it; a curve that falls late means heads that few examples show."
     )
     rows = [
         [number(int(n)), number(float(ratio)), number(float(error))]
