@@ -197,7 +197,7 @@ def _objection(workshop: Workshop, heads: int, asked: bool) -> NotLearned | None
         more = workshop.ripe_fit(heads + 1)
         if improves(fit, more, config):
             detail = (
-                f"the held-out error is {fit.validation_error:.2g} with {words}, "
+                f"the validation error is {fit.validation_error:.2g} with {words}, "
                 f"{more.validation_error:.2g} with one more"
             )
             return NotLearned(Status.NOT_REALIZABLE, detail)
