@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 FEWEST, MOST = 0.6, 4.0  # over the counting bound: from where no fit can be right
 ASIDE = 0.1  # share of its size by which a head is moved off the answer
-STEPS = 4  # of a fit by products with the Jacobian: the error is squared in each
+STEPS = 8  # of a fit by products with the Jacobian: few more are left where it can be right
 DENSE_STEPS = 12
 DENSE_WORK = 1e8  # multiplications in a step of a few milliseconds
 
