@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import itertools
+import pydoc
 import re
 import shlex
 import shutil
@@ -104,6 +106,48 @@ def run_snippets(page: Path, namespace: dict[str, object]) -> None:
             exec(compile(code, page.name, "exec"), namespace)
         if shown is not None:
             assert_like(output.getvalue(), shown)
+
+
+def names_of(tree: ast.AST) -> Iterator[str]:
+    """`gradine.hard.dial` and the like, and what is imported from gradine, as dotted names."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "gradine":
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Attribute):
+            dotted = ast.unparse(node)
+            if re.fullmatch(r"gradine(\.\w+)+", dotted):
+                yield dotted
+
+
+def exists(dotted: str) -> bool:
+    """Whether a dotted name leads somewhere, by attributes and by modules."""
+    head, _, last = dotted.rpartition(".")
+    try:
+        return hasattr(pydoc.locate(head), last) or pydoc.locate(dotted) is not None
+    except pydoc.ErrorDuringImport:
+        return False
+
+
+LEFT_TO_THE_READER = [
+    (page.name, content) for page in PAGES for language, content in blocks(page) if language == "py"
+]
+
+
+@pytest.mark.parametrize(("page", "code"), LEFT_TO_THE_READER)
+def test_python_that_is_not_run_could_be(page, code):
+    """It takes long or what is not installed; it parses, and has no name that is gone."""
+    gone = [name for name in names_of(ast.parse(code, page)) if not exists(name)]
+    assert not gone, f"{page} names {gone}"
+
+
+def test_a_name_that_is_gone_is_found():
+    code = "from gradine.hard import dial, never\ngradine.plant(1).save\ngradine.hard.gone"
+    names = set(names_of(ast.parse(code)))
+    assert {name for name in names if not exists(name)} == {
+        "gradine.hard.never",
+        "gradine.hard.gone",
+    }
+    assert {"gradine.hard.dial", "gradine.plant"} <= names
 
 
 def test_python_of_the_readme(tmp_path, monkeypatch):

@@ -237,11 +237,19 @@ def test_auto_turns_to_the_six_phases_where_exact_loses_its_way(monkeypatch):
     assert {"fit_1", "crude_sum", "polish"} <= set(fit.phases)
 
 
-def test_error_curve_shows_where_learning_sets_in():
+def test_error_curve_shows_how_many_examples_determine_the_heads():
     layer = plant(2, 8, 2.0, seed=0)
     config = LearnConfig(exact=ExactConfig(curve_points=5))
     curve = learn(*examples_of(layer), heads=2, config=config).phases["curve"]
     assert (np.diff(curve.examples) > 0).all() and curve.errors[-1] < 1e-8 < curve.errors[0]
+    assert (curve.errors[curve.ratio < 1.0] > 1e-3).all()  # fewer equations than unknowns
+
+
+def test_error_curve_of_heads_of_low_rank():
+    layer = plant(2, 8, 2.0, rank=2, seed=0)
+    config = LearnConfig(exact=ExactConfig(curve_points=4, rank=2))
+    curve = learn(*examples_of(layer), heads=2, method="exact", config=config).phases["curve"]
+    assert curve.errors[-1] < 1e-4 < curve.errors[0]
 
 
 @pytest.mark.parametrize(

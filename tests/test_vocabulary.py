@@ -85,6 +85,17 @@ def test_what_the_glossary_names_is_there():
             assert known, f"{word}: nothing is called {name}"
 
 
+def test_learners_speak_of_validation():
+    """Held-out errors are the certificate's, on examples that no learner is shown."""
+    home = Path(gradine.__file__).parent
+    learners = [path for name in ("exact", "sculpt") for path in (home / name).rglob("*.py")]
+    shown = [home / "progress" / "words.py", *(home / "report").glob("exact_*.py")]
+    for path in (*learners, *shown):
+        text = path.read_text(encoding="utf-8")
+        found = re.search(r"held[- ]out (error|example)s?", text, re.IGNORECASE)
+        assert found is None, f"{path.name} says {found[0]!r}; those of a learner are of validation"
+
+
 def test_json_is_made_in_one_way():
     for path in Path(gradine.__file__).parent.rglob("*.py"):
         assert not re.search(r"def (as_json|to_json|as_dict)\(", path.read_text(encoding="utf-8"))

@@ -23,7 +23,7 @@ def test_the_run_folder_holds_what_the_contract_says(told):
     assert next(iter(result["phases"])) == "spectrum" and "fit_1" in result["phases"]
     assert list(result["phases"])[-2:] == ["identify", "curve"]  # the curve is for the report
     assert result["config"]["sculpt"]["polish"] is True
-    assert result["config"]["exact"]["curve_points"] == 6
+    assert result["config"]["exact"]["curve_points"] == 5
     assert "<html" in (told.run / "report.html").read_text()
 
 

@@ -48,7 +48,7 @@ def test_telling_figures_of_each_phase():
         (
             "curve",
             {"examples": [10.0, 43.0], "errors": [1.0, 3e-15]},
-            "examples 43, held-out error 3e-15",
+            "examples 43, validation error 3e-15",
         ),
     ],
 )

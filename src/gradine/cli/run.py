@@ -50,7 +50,7 @@ __all__ = [
 #: What ends a run that can go on later: workers, a scheduler, a disk that fails or is full.
 RESUMABLE = (LostWorkerError, LostSchedulerError, FailedBlockError, OutputError)
 LONGEST_SHOWN = 1000  # tokens of an example: attention is drawn for each pair
-CURVE_POINTS = 6  # of the report's error against examples
+CURVE_POINTS = 5  # of the report's error against examples
 
 
 @dataclass(frozen=True, eq=False)

@@ -98,7 +98,7 @@ class ExactConfig:
     #: Examples, in multiples of the counting bound, on which fits to noisy labels are compared:
     #: so many that errors of the heads are small against the noise.
     ripe_per_bound: float = 40.0
-    #: One more head must lower the held-out error by so many standard errors, and by this share,
+    #: One more head must lower the validation error by so many standard errors, and by this share,
     #: to be believed.
     significance: float = 4.0
     least_gain: float = 0.005

@@ -1,7 +1,7 @@
 """How many heads: the number after which one more explains nothing more.
 
 Without noise the residual falls to rounding once there are enough heads, and one fewer leaves it
-orders of magnitude higher. With noise it falls to the noise; then held-out examples decide, by a
+orders of magnitude higher. With noise it falls to the noise; then validation examples decide, by a
 paired comparison of two fits example by example.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["count_heads", "improves", "needed_heads", "spare_heads"]
 Array = NDArray[np.float64]
 
 BY_FAR = 0.1  # the same for their squares, however few examples there are
-PLAINLY = 0.7  # held-out errors this far apart are not a matter of the number of examples
+PLAINLY = 0.7  # validation errors this far apart are not a matter of the number of examples
 SPARE = 1e-3  # heads this near to another, or projections this small, are not heads of their own
 
 
@@ -77,7 +77,7 @@ def _better(
 
 
 def improves(fewer: HeadFit, more: HeadFit, config: ExactConfig) -> bool:
-    """Whether the second fit is better on held-out examples, beyond chance."""
+    """Whether the second fit is better on validation examples, beyond chance."""
     if np.mean(more.validation_errors) < BY_FAR * np.mean(fewer.validation_errors):
         return True  # few examples differ so much among themselves that nothing else would show
     gain = fewer.validation_errors - more.validation_errors

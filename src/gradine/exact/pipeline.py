@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ import numpy as np
 from gradine.attention_functions import attention_function
 from gradine.exact.config import ExactConfig
 from gradine.exact.count import count_heads, improves
-from gradine.exact.heads import fit_heads
+from gradine.exact.curve import error_curve
 from gradine.exact.identify import identify, noise_of, structure_left
 from gradine.exact.mixing import mix, mixing_examples
 from gradine.exact.moments import moment_spectrum
@@ -109,7 +108,7 @@ def learn_exactly(
         why = units.blind or OPEN
         note = f"{note}; {why}" if note else why
     if config.curve_points and ending is None:
-        run("curve", Curve, lambda: _error_curve(workshop, fit))
+        run("curve", Curve, lambda: error_curve(workshop.task(fit.heads, fit.rank), fit))
     fit = replace(fit, theta=units.theta(fit.theta), w=units.w(fit.w))
     return ExactAnswer(fit, identified, ending, note)
 
@@ -198,7 +197,7 @@ def _objection(workshop: Workshop, heads: int, asked: bool) -> NotLearned | None
         more = workshop.ripe_fit(heads + 1)
         if improves(fit, more, config):
             detail = (
-                f"the held-out error is {fit.validation_error:.2g} with {words}, "
+                f"the validation error is {fit.validation_error:.2g} with {words}, "
                 f"{more.validation_error:.2g} with one more"
             )
             return NotLearned(Status.NOT_REALIZABLE, detail)
@@ -228,27 +227,3 @@ def _noise_objection(identified: Identified, config: ExactConfig) -> NotLearned 
         return None
     detail = f"noise of {identified.noise:.2g} leaves heads uncertain by {bar:.2g}"
     return NotLearned(Status.TOO_NOISY, detail)
-
-
-def _error_curve(workshop: Workshop, answer: HeadFit) -> Curve:
-    """Fits from scratch to ever more of the examples: where learning sets in."""
-    began = time.perf_counter()
-    task = workshop.task(answer.heads, answer.rank)
-    bound = answer.examples / answer.equations
-    most = min(answer.examples, int(np.ceil(4.0 * bound)))
-    # From below the bound, where no fit can be right.
-    counts = np.geomspace(0.6 * bound, most, workshop.config.curve_points)
-    counts = np.unique(np.ceil(counts - 1e-9).astype(int))
-    # Two hasty starts each, the second annealed: the curve is a picture, not an answer.
-    hasty = replace(task.config, penalty_levels=5, level_steps=6, steps=25)
-    task = replace(task, config=hasty)
-    errors = [
-        fit_heads(task.first(int(n)), answer.heads, answer.rank, starts=2).validation_error
-        for n in counts
-    ]
-    return Curve(
-        examples=counts.astype(float),
-        ratio=counts / bound,
-        errors=np.array(errors),
-        seconds=time.perf_counter() - began,
-    )

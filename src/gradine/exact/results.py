@@ -108,7 +108,7 @@ class Identified:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Held-out error of fits to ever more of the examples."""
+    """Validation error of fits to ever more of the examples."""
 
     examples: Array
     ratio: Array  #: the same over the counting bound

@@ -13,7 +13,18 @@ from gradine.solvers.gauss_newton import Path, Rules, descend
 from gradine.solvers.levenberg import levenberg_marquardt
 from gradine.solvers.projection import Evaluation, Penalty, Projection
 
-__all__ = ["ANNEALED", "LOW_RANK", "MOMENTS", "MORE", "NEEDED", "SMALL", "sharpened", "walk"]
+__all__ = [
+    "ANNEALED",
+    "LOW_RANK",
+    "MOMENTS",
+    "MORE",
+    "NEARBY",
+    "NEEDED",
+    "SMALL",
+    "affords_dense",
+    "sharpened",
+    "walk",
+]
 
 #: Why a start is made.
 MOMENTS = "from the moments"
@@ -22,6 +33,7 @@ ANNEALED = "annealed"
 LOW_RANK = "low rank, by nuclear norms"
 MORE = "from the answer of fewer examples"
 NEEDED = "from an answer with heads to spare"
+NEARBY = "from near the answer"
 
 
 def walk(
@@ -67,10 +79,8 @@ def sharpened(problem: Projection, end: Evaluation, config: ExactConfig, path: P
     Heads that are nearly equal, or so sharp that few rows show them, make products in single
     precision useless before the end. Only small problems can afford this.
     """
-    m, _, d = end.theta.shape
-    work = problem.Y.shape[0] * problem.out_dim * (m * problem.width * d) ** 2
     near = Rules.floor < end.misfit <= config.near_misfit
-    if not near or len(end.parameters) > 1 or work > config.dense_work:
+    if not near or len(end.parameters) > 1 or not affords_dense(problem, len(end.theta), config):
         return end
     found = levenberg_marquardt(
         kernels.to_numpy(problem.X),
@@ -83,3 +93,9 @@ def sharpened(problem: Projection, end: Evaluation, config: ExactConfig, path: P
     path.misfits.extend((found.losses[1:] ** 2).tolist())
     sharper = problem.evaluate((kernels.like(found.theta, problem.X),), Penalty())
     return sharper if sharper.misfit < end.misfit else end
+
+
+def affords_dense(problem: Projection, heads: int, config: ExactConfig) -> bool:
+    """Whether a step with dense normal equations takes few enough multiplications."""
+    unknowns = heads * problem.width * problem.dim
+    return problem.Y.shape[0] * problem.out_dim * unknowns**2 <= config.dense_work

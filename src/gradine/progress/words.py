@@ -28,7 +28,7 @@ TELLING = {
     "verify": ("queries", "error"),
 }
 #: Figures that are lists, step by step: the last one is what was reached.
-STEPS = {"losses": "loss", "errors": "held-out error", "examples": "examples"}
+STEPS = {"losses": "loss", "errors": "validation error", "examples": "examples"}
 
 
 def phase_line(name: str, figures: dict[str, Any], recalled: bool, seconds: float) -> str:

@@ -70,14 +70,18 @@ Draw = Callable[[Any], None]
 def panel(name: str, label: str, draw: Draw, *, height: float = 2.7, rows: int = 1) -> str:
     """One figure as inline SVG. ``draw`` fills the axes: one, or an array of ``rows``."""
     from matplotlib import style
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     with style.context(["default", STYLE]):
         figure = Figure(figsize=(4.6, height), layout="constrained")
         axes = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
         draw(axes[0] if rows == 1 else axes)
+        for part in (figure, *axes):
+            part.set_facecolor("none")
         target = io.StringIO()
-        figure.savefig(target, format="svg", transparent=True, metadata={"Date": None})
+        # savefig would draw everything twice, first for the layout alone.
+        FigureCanvasSVG(figure).print_svg(target, metadata={"Date": None})
     return _inline(target.getvalue(), name, label)
 
 

@@ -126,7 +126,7 @@ def _role(heads: int, right: int, word: str) -> tuple[str, str]:
 
 
 def curve(measured: Curve) -> str:
-    """Held-out error against examples over the counting bound."""
+    """Validation error against examples over the counting bound."""
     heights = np.maximum(np.nan_to_num(measured.errors, nan=1.0, posinf=1e16), SMALLEST)
 
     def draw(ax: Any) -> None:
@@ -137,13 +137,13 @@ def curve(measured: Curve) -> str:
         ax.annotate("counting bound", (1.0, 1.0), xytext=(4, 3), color=THIRD, fontsize=8, **spot)
         ax.set_xlim(min(0.8, 0.9 * float(measured.ratio.min())), None)
         ax.set_xlabel("examples over the counting bound")
-        ax.set_ylabel("held-out error")
+        ax.set_ylabel("validation error")
 
     words = ", ".join(
         f"{number(error)} at {number(ratio)}"
         for ratio, error in zip(measured.ratio.tolist(), measured.errors.tolist(), strict=True)
     )
-    return panel("curve", f"Held-out error by examples over the counting bound: {words}", draw)
+    return panel("curve", f"Validation error by examples over the counting bound: {words}", draw)
 
 
 def jacobian(values: Array) -> str:

@@ -73,7 +73,7 @@ def fits(story: Story) -> str:
         "A dot is where a start begins, a number how many heads the curve has. "
         "Without noise the curve of the right number of heads falls to rounding, and those with "
         "fewer level off; with noise the right one levels off at the noise, and more heads are no "
-        "better on held-out examples. An annealed start goes down slowly, from strong penalties "
+        "better on validation examples. An annealed start goes down slowly, from strong penalties "
         "to none."
     )
     if story.fit.status is Status.NOT_REALIZABLE:
@@ -123,17 +123,17 @@ def curve(story: Story) -> str:
         return ""
     noisy = story.fit.status is Status.LEARNED_UP_TO_NOISE
     text = (
-        "Fits from scratch to ever more of the examples. The counting bound is as many examples as "
-        "give one equation for each unknown number: with fewer nothing is determined, however one "
-        "learns. The error should fall to "
+        "Fits to ever more of the examples, each begun near the answer. The counting bound is as "
+        "many examples as give one equation for each unknown number: with fewer nothing is "
+        "determined, however one learns. The error should fall to "
         + ("the noise of the labels" if noisy else "rounding, all at once,")
-        + " soon after it; a curve that falls late means starts that end in local minima."
+        + " soon after it; a curve that falls late means heads that few examples show."
     )
     rows = [
         [number(int(n)), number(float(ratio)), number(float(error))]
         for n, ratio, error in zip(measured.examples, measured.ratio, measured.errors, strict=True)
     ]
-    head = ["examples", "over the bound", "held-out error"]
+    head = ["examples", "over the bound", "validation error"]
     listing = table("Fits to ever more examples", head, rows)
     content = panels(pictures.curve(measured), listing)
     return section("curve", "Error against examples", text, content)

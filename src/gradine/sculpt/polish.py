@@ -1,7 +1,7 @@
 """After the theorem: nonlinear least squares over all parameters, from the answer of phase 6.
 
 This is not part of the paper. Its answer is reported apart from the theorem's own, and is checked
-on the same held-out examples.
+on the same validation examples.
 """
 
 from __future__ import annotations
