@@ -134,8 +134,28 @@ def _ours(layer: int, text: bool, keep: Path | None) -> dict[str, Any]:
         "status": fit.status.code,
         "theta_errors": match.theta_error.tolist(),
         "w_errors": match.w_error.tolist(),
+        **_bars(fit, match.order),
         "load": os.getloadavg()[0],
     }
+
+
+def _bars(fit: gradine.Fit, order: NDArray[np.intp]) -> dict[str, Any]:
+    """Error bars of the heads in the order of the true ones, where there are any."""
+    known = fit.phases.get("identify")
+    if known is None or not known.determined or np.any(order < 0):
+        return {}
+    return {
+        "theta_bars": known.theta_bars[order].tolist(),
+        "w_bars": known.w_bars[order].tolist(),
+    }
+
+
+def _over_bars(ours: dict[str, Any]) -> str:
+    """The largest error of a head over its bar."""
+    if "theta_bars" not in ours:
+        return "-"
+    pairs = (zip(ours[f"{x}_errors"], ours[f"{x}_bars"], strict=True) for x in ("theta", "w"))
+    return f"{max(error / bar for pair in pairs for error, bar in pair):.2g}"
 
 
 def _peer(layer: int, text: bool, name: str, allowed: float) -> dict[str, Any]:
@@ -177,6 +197,7 @@ def _write(store: Store, out: Path, minutes: float | None) -> None:
                     str(layer),
                     f"{ours['error']:.1e}",
                     f"{right} of {HEADS}",
+                    _over_bars(ours),
                     f"{seconds(ours['fit_seconds'])} / {seconds(ours['seconds'])}",
                     *(f"{peer['error']:.2g}" if peer else "-" for peer in peers.values()),
                     short(min(errors) / ours["error"]) if errors else "-",
@@ -188,6 +209,7 @@ def _write(store: Store, out: Path, minutes: float | None) -> None:
         "layer",
         "our error",
         "heads to 1e-3",
+        "largest error of a head over its bar",
         "seconds of the fit / whole call",
         *PEERS,
     ]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gradine import AttentionLayer, compare
+from gradine.exact import wide_bars
 from gradine.exact.config import ExactConfig
 from gradine.exact.deflate import rows_needed
 from gradine.exact.finish import FinishConfig
@@ -68,3 +69,22 @@ def test_nothing_is_said_where_nothing_was_asked():
     fit = fitted(1e-8)[2]
     nothing = unidentified(fit)
     assert not nothing.determined and np.isinf(nothing.condition) and nothing.samples == 0
+
+
+def test_what_too_few_products_do_not_find_counts_as_unknown(monkeypatch):
+    layer, task, fit = fitted(1e-8)
+    whole = identify_wide(task, fit, PLAIN)
+    monkeypatch.setattr(wide_bars, "PRODUCTS", 7)
+    some = identify_wide(task, fit, PLAIN)
+    assert some.determined and np.all(np.array(ratios(layer, fit, some)) < 1.0)
+    # A part of each head is open, by far more than it is off.
+    assert 10.0 * whole.theta_bars.max() < some.theta_bars.max() < task.config.largest_bar
+    monkeypatch.setattr(wide_bars, "PRODUCTS", 1)
+    assert not identify_wide(task, fit, PLAIN).determined
+
+
+def test_fewer_examples_under_fit_move_heads_more():
+    _, task, fit = fitted(1e-26, noise=0.02)
+    bars = identify_wide(task, fit, PLAIN)
+    fewer = identify_wide(task, replace(fit, examples=fit.examples // 4), PLAIN)
+    assert fewer.theta_bars == pytest.approx(2.0 * bars.theta_bars, rel=0.3)

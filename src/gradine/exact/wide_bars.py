@@ -3,14 +3,18 @@
 By conjugate gradients, in coordinates in which isotropic tokens make J^T J nearly the identity
 (`gradine.solvers.narrow_line`):
 
-- A random change v of all heads is recovered from J^T J v. What is missing of it is what the
-  examples leave open, as in `gradine.exact.identify`; then there are no bars.
+- A random change v of all heads is recovered from J^T J v, and what is missing of it is what the
+  examples leave open, as in `gradine.exact.identify`. A head that attends to a single token for
+  nearly all queries has thousands of directions that hardly show, and no number of products tells
+  all of them from those that do not. They count as if nothing were known of them: their share of
+  the head is a part of its bar.
 - Label noise of the size of the residual is drawn, and the heads' response to it computed.
 - A fit to examples without noise ends where it was told to, not at the floor of rounding. The next
   step of Gauss-Newton, which is not made, is then an estimate of the error itself.
 
-A bar is the root of the sum of squares of the last two. Fewer examples than the fit had are enough:
-noise moves heads less by the root of how many more there were.
+A bar is the root of the sum of squares of these. More examples than a fit may have had take part:
+with 24 equations for each unknown, 90 products tell of a layer of a trained model what 1,000 do not
+with 8. Noise moved the heads more by the root of how many fewer there were.
 """
 
 from __future__ import annotations
@@ -38,8 +42,8 @@ __all__ = ["identify_wide", "unidentified"]
 Array = NDArray[np.float64]
 Single = NDArray[np.floating]  # what conjugate gradients work with
 
-PRODUCTS = 1000  # of one solve; a layer of a trained model takes most of them
-EQUATIONS = 8  # for each unknown: enough to see what is open, and a fraction of what a fit takes
+PRODUCTS = 120  # of one solve: what shows well is found by then, in a fraction of a fit's time
+EQUATIONS = 24  # for each unknown, at least, where there are as many examples
 
 
 def identify_wide(task: FitTask, fit: HeadFit, units: Units) -> Identified:
@@ -54,11 +58,12 @@ def identify_wide(task: FitTask, fit: HeadFit, units: Units) -> Identified:
         line.curvature(direction),
         RECOVERED,
         PRODUCTS,
-        enough=lambda step: _open_directions(line, direction, step) < OPEN,
+        enough=lambda step: not _missing(line, direction, step).any(),
     )
+    missing = _missing(line, direction, found.step)
     bars = None
-    if _open_directions(line, direction, found.step) < OPEN:
-        bars = _bars(model, fit, units, rng)
+    if missing.max() < task.config.largest_bar**2:
+        bars = _bars(model, fit, units, missing, rng)
     return _identified(fit, np.sqrt(np.maximum(found.ritz, 0.0)), bars, began)
 
 
@@ -81,7 +86,7 @@ def _linear_model(task: FitTask, fit: HeadFit) -> _Model:
     assert fit.rank is not None
     X, Y = kernels.to_numpy(task.X), kernels.to_numpy(task.Y)
     numbers = unknowns(fit.heads, X.shape[2], task.dim, Y.shape[2], fit.rank)
-    count = min(len(X), max(fit.examples, 1), math.ceil(EQUATIONS * numbers / Y[0].size))
+    count = min(len(X), max(fit.examples, math.ceil(EQUATIONS * numbers / Y[0].size)))
     X, Y = X[:count], Y[:count]
     single = X.astype(np.float32), Y.astype(np.float32)
     whiten, restore = whitened_outputs(*single, task.dim, task.config.deflate)
@@ -99,23 +104,30 @@ def _linear_model(task: FitTask, fit: HeadFit) -> _Model:
     )
 
 
-def _open_directions(line: NarrowLine, direction: Single, found: Single) -> float:
-    """Directions of a head that seem open: a random one has an equal share in each of them."""
-    most = 0.0
+def _missing(line: NarrowLine, direction: Single, found: Single) -> Array:
+    """Of the squares of each Theta_i and each W_i, the share that was not found again, (2, m).
+
+    A random direction has an equal share in each of a head's directions. None is open where less
+    than a fraction of one is missing: that is what single precision leaves.
+    """
+    shares = []
     for change in (line.theta_change, line.w_change):
         whole, missing = (
-            np.sum(change(x) ** 2, axis=(1, 2)) for x in (direction, direction - found)
+            np.sum(change(x).astype(np.float64) ** 2, axis=(1, 2))
+            for x in (direction, direction - found)
         )
-        most = max(most, float((missing / np.maximum(whole, np.finfo(np.float32).tiny)).max()))
-    return most * line.size / len(line.at.heads.U)
+        shares.append(missing / np.maximum(whole, np.finfo(float).tiny))
+    directions = line.size / len(line.at.heads.U)
+    return np.where(np.array(shares) * directions < OPEN, 0.0, shares)
 
 
 def _bars(
-    model: _Model, fit: HeadFit, units: Units, rng: np.random.Generator
+    model: _Model, fit: HeadFit, units: Units, missing: Array, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Relative errors of each Theta_i and each W_i: by noise, and by the step that was not made."""
+    """Relative errors of each Theta_i and each W_i: by noise, by the step that was not made, and by
+    what does not show."""
     line, residual, problem = model.line, model.residual, model.line.problem
-    noise = noise_of(fit) * model.rms * math.sqrt(problem.n / max(fit.examples, problem.n))
+    noise = noise_of(fit) * model.rms * math.sqrt(problem.n / fit.examples)
     u = rng.standard_normal((len(residual), len(model.whiten)), dtype=np.float32) @ model.whiten
     left = math.sqrt(float(np.mean(residual**2))) or 1.0  # small numbers would be lost in squares
     theta_squares, w_squares = np.zeros(fit.heads), np.zeros(fit.heads)
@@ -130,11 +142,11 @@ def _bars(
         w_squares += np.sum(
             units.w(_padded(line.w_change(step) @ model.restore, fit)) ** 2, axis=(1, 2)
         )
+    theta, w = (np.sum(x**2, axis=(1, 2)) for x in (units.theta(fit.theta), units.w(fit.w)))
     tiny = np.finfo(float).tiny
-    theta, w = units.theta(fit.theta), units.w(fit.w)
     return (
-        np.sqrt(theta_squares) / np.maximum(np.linalg.norm(theta, axis=(1, 2)), tiny),
-        np.sqrt(w_squares) / np.maximum(np.linalg.norm(w, axis=(1, 2)), tiny),
+        np.sqrt(theta_squares / np.maximum(theta, tiny) + missing[0]),
+        np.sqrt(w_squares / np.maximum(w, tiny) + missing[1]),
     )
 
 
