@@ -20,7 +20,7 @@ from gradine.cli.console import (
     tell_error,
     with_next_step,
 )
-from gradine.cli.story import MARKUP, STEPS, Story
+from gradine.cli.story import STEPS, Story
 
 __all__ = ["app", "main"]
 
@@ -31,9 +31,7 @@ UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 TRACEBACK = "GRADINE_TRACEBACK"  # of the environment: for those who look for a defect
 ASK = f"(please report it; {TRACEBACK}=1 shows where)"
 
-app = typer.Typer(
-    cls=Story, rich_markup_mode=MARKUP, pretty_exceptions_enable=False, no_args_is_help=True
-)
+app = typer.Typer(cls=Story, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def _print_version(wanted: bool) -> None:
