@@ -24,13 +24,13 @@ from benchmarks.fuzz.files import FAMILIES, Case, Family
 from benchmarks.fuzz.learning import LEARNING
 from benchmarks.fuzz.mutate import Payload
 from gradine import cli
+from gradine.refusals import is_refusal
 
 __all__ = ["ALL", "batch", "one_input"]
 
 ALL: dict[str, tuple[int, Family]] = {**FAMILIES, **COMMAND, **LEARNING}
 MARGIN = 2**30  # bytes that a process may take beyond what it has when it begins
 PATIENCE = 60  # seconds of processor time for one input
-REFUSED = (ValueError, OSError)
 CODES = (0, 2, 3)
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 #: What Python tells of itself where code is run, or a process or a connection is begun.
@@ -182,7 +182,9 @@ def _read(read: Any) -> tuple[str, str | None]:
     with warnings.catch_warnings(record=True) as told:
         try:
             read()
-        except REFUSED as error:
+        except (ValueError, OSError) as error:
+            if isinstance(error, ValueError) and not is_refusal(error):
+                raise  # of another library: no reader of ours looked at it
             # The file is named in the message, by whoever raised it or by the system.
             said = f"{error} {getattr(error, 'filename', '')}"
             named = os.getcwd().removesuffix("/out") in said

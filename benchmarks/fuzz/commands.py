@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,6 +12,7 @@ import typer
 from benchmarks.fuzz.corpus import Corpus
 from benchmarks.fuzz.files import Case
 from gradine import cli
+from gradine.cli.story import Story
 
 __all__ = ["COMMAND", "the_command"]
 
@@ -37,8 +39,13 @@ CHOICES = {
     "--attention": ("softmax", "relu", "sigmoid", "polynomial"),
     "--memory": ("1", "1kB", "2GB", "-1", "1e9GB", "9" * 400),
 }
-#: Commands that would take long where nothing is wrong with them: something always is.
-LONG = {"demo": ["--examples", "0"], "features": ["--figure", "x"], "map": ["--trials", "0"]}
+#: Commands that would take long where nothing is wrong with them, and what keeps them from it.
+LONG = {
+    "demo": ["--examples", "0"],
+    "doctor": ["--no-self-test"],
+    "features": ["--figure", "x"],
+    "map": ["--trials", "0"],
+}
 #: What a command reads, where it reads examples; others read layers.
 EXAMPLES = ("learn", "check")
 
@@ -82,12 +89,18 @@ def the_commands() -> Any:
     return _made[0]
 
 
+@cache
+def _loaded(name: str) -> Any:
+    """With its options: in the list of all commands there are but their names."""
+    return Story.loaded(name)
+
+
 def _line(rng: Random, corpus: Corpus, group: Any, line: list[str]) -> list[str]:
     name = rng.choice([*group.commands, rng.choice(WORDS)])
     line = [*line, name]
     if name not in group.commands:
         return line
-    found = group.commands[name]
+    found = _loaded(name) if group is the_commands() else group.commands[name]
     if hasattr(found, "commands"):
         return _line(rng, corpus, found, line)
     for parameter in found.params:

@@ -21,12 +21,16 @@ from gradine.cli.console import (
     with_next_step,
 )
 from gradine.cli.story import STEPS, Story
+from gradine.refusals import is_refusal
 
 __all__ = ["app", "main"]
 
 # Typer carries its own copy of Click since 0.26 and used the package before: this is the class
 # of all complaints about arguments in either.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+
+#: Bad input beside what Gradine itself refuses: arguments, files, and sizes.
+REFUSED = (UsageError, OSError, MemoryError)
 
 TRACEBACK = "GRADINE_TRACEBACK"  # of the environment: for those who look for a defect
 ASK = f"(please report it; {TRACEBACK}=1 shows where)"
@@ -81,10 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Ending as ending:
         tell_error(ending.line)
         return ending.code
-    except (UsageError, ValueError, OverflowError, OSError, MemoryError) as error:
-        tell_error(with_next_step(one_line(error), error, _at_work(error, arguments)))
-        return BAD_INPUT
     except Exception as error:
+        if isinstance(error, REFUSED) or is_refusal(error):
+            tell_error(with_next_step(one_line(error), error, _at_work(error, arguments)))
+            return BAD_INPUT
         if os.environ.get(TRACEBACK):
             raise
         tell_error(f"a defect of gradine: {type(error).__name__}: {one_line(error)} {ASK}")
