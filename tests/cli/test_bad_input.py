@@ -39,7 +39,7 @@ def saved(tmp_path):
 def test_missing_file(learn_from, tmp_path):
     refused(learn_from(tmp_path / "none.npz"), "none.npz: no such file")
     (tmp_path / "folder").mkdir()
-    refused(learn_from(tmp_path / "folder"), "X.npy: no such file")
+    refused(learn_from(tmp_path / "folder"), "folder: holds no examples; expected X.npy and Y.npy")
 
 
 def test_truncated_file(learn_from, told, tmp_path):

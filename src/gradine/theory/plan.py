@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from numbers import Real
 from typing import Any
 
 from gradine.admission import least_examples
@@ -142,8 +143,8 @@ def plan(
     config = config or LearnConfig()
     if m > d:
         raise ValueError(f"heads is {m}; expected at most dim = {d}")
-    if not (math.isfinite(scale) and scale > 0):
-        raise ValueError(f"scale is {scale}; expected a positive finite number")
+    if not isinstance(scale, Real) or not (math.isfinite(scale) and scale > 0):
+        raise ValueError(f"scale is {scale!r}; expected a positive finite number")
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence is {confidence}; expected between 0 and 1")
     machine = machine or measure_machine()
