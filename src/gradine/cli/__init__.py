@@ -33,6 +33,7 @@ UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 REFUSED = (UsageError, OSError, MemoryError)
 
 TRACEBACK = "GRADINE_TRACEBACK"  # of the environment: for those who look for a defect
+REINSTALL = "a package that gradine needs is missing or broken: pip install it, or gradine again"
 ASK = f"(please report it; {TRACEBACK}=1 shows where)"
 
 app = typer.Typer(cls=Story, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -91,6 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return BAD_INPUT
         if os.environ.get(TRACEBACK):
             raise
+        if isinstance(error, ImportError) and not (error.name or "").startswith("gradine"):
+            tell_error(f"{one_line(error)}; {REINSTALL}")
+            return BAD_INPUT
         tell_error(f"a defect of gradine: {type(error).__name__}: {one_line(error)} {ASK}")
         return DEFECT
     except (KeyboardInterrupt, typer.Abort):
