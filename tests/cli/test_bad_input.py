@@ -177,6 +177,14 @@ def test_file_systems_that_lack_packages():
         assert with_next_step(line, ValueError(), "gradine learn") == f"{line}; {step}"
 
 
+def test_what_is_missing_is_shown_in_an_example(cli):
+    assert cli("learn").error_line == (
+        "gradine: Missing option '--out'; as in: gradine learn data.npz --out run "
+        "(see gradine learn --help)"
+    )
+    assert "; as in: gradine sample layer.safetensors --ex" in cli("sample").error_line
+
+
 def test_no_command_prints_the_help(cli):
     for group in ((), ("hard",)):
         answer = cli(*group)
