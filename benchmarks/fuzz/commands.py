@@ -63,12 +63,10 @@ def command(rng: Random, corpus: Corpus, folder: Path) -> Case:
             line.insert(at, rng.choice((*WORDS, *NUMBERS, "--json", "--help", "--nonsense")))
         elif line:
             del line[min(at, len(line) - 1)]
-    if "--overwrite" in line or "--resume" in line:  # it is asked for
-        kept = [str(path) for path in _precious(corpus)]
-        line = [
-            "new" if line[at - 1] == "--out" and part in kept else part
-            for at, part in enumerate(line)
-        ]
+    kept = _changed_when_asked(line, corpus)
+    line = [
+        "new" if line[at - 1] == "--out" and part in kept else part for at, part in enumerate(line)
+    ]
     for name, ending in LONG.items():
         if name in line:
             line += ending
@@ -78,6 +76,14 @@ def command(rng: Random, corpus: Corpus, folder: Path) -> Case:
 def _precious(corpus: Corpus) -> tuple[Path, ...]:
     """What is there already, and must be there afterwards."""
     return corpus.truth, corpus.data, corpus.data.parent / "run"
+
+
+def _changed_when_asked(line: list[str], corpus: Corpus) -> list[str]:
+    """What of it the command line asks to change, and so must not get."""
+    if "--overwrite" in line or "--resume" in line:
+        return [str(path) for path in _precious(corpus)]
+    # To a folder that has no examples yet they are added.
+    return [str(path) for path in _precious(corpus) if "sample" in line and path.is_dir()]
 
 
 _made: list[Any] = []
