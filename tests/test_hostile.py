@@ -132,6 +132,18 @@ def test_bars_that_are_not_one_a_head(tmp_path):
             load_record(tmp_path / "record", type(identified), "run")
 
 
+def test_a_file_in_the_place_of_a_run_folder(tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("mine", "link"):
+        with (
+            pytest.raises(OutputError, match=f"cannot write .*{name}: is no folder"),
+            output_folder(tmp_path / name),
+        ):
+            pass
+    assert sorted(os.listdir(tmp_path)) == ["link", "mine"]
+
+
 def test_a_folder_in_the_place_of_a_file_is_not_written_beside(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "run")

@@ -26,6 +26,7 @@ from benchmarks.fuzz.mutate import Payload
 from gradine import cli
 from gradine.lock import LOCK
 from gradine.refusals import is_refusal
+from gradine.runs import PROBE
 
 __all__ = ["ALL", "batch", "one_input"]
 
@@ -69,8 +70,10 @@ class Watch:
         allowed = (self.inside, str(tempfile.tempdir), "/dev/null")
         # A folder that is named as --out is probed and held before it is looked into. What would
         # be left of that is found at the end, among the sound files.
-        held = event == "open" and (os.path.isdir(where) or os.path.basename(where) == LOCK)
-        in_vain = event == "os.mkdir" and os.path.lexists(where)
+        held = event in ("open", "os.remove") and (
+            os.path.isdir(where) or os.path.basename(where).startswith((LOCK, PROBE))
+        )
+        in_vain = {"os.mkdir": True, "os.rmdir": False}.get(event) == os.path.isdir(where)
         if not (where.startswith(allowed) or held or in_vain):
             self.heard = self.heard or f"{event} of {where}, outside of the folder"
 
