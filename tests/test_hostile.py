@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import io
 import json
@@ -21,7 +22,7 @@ from gradine.atlas.store import TRIALS, TrialStore
 from gradine.cli import main, plant
 from gradine.cli.run import read_shown
 from gradine.examples import open_examples
-from gradine.files import read_json, write_text
+from gradine.files import OutputError, read_json, write_text
 from gradine.lines import JsonLines
 from gradine.lock import LOCK, only_run
 from gradine.records import RecordError, load_record, save_record
@@ -119,6 +120,37 @@ def test_a_record_whose_parts_do_not_fit(tmp_path):
     save_record(tmp_path / "record", fit, "run")
     with pytest.raises(RecordError, match="does not hold the fields of HeadFit"):
         load_record(tmp_path / "record", type(fit), "run")
+
+
+def test_bars_that_are_not_one_a_head(tmp_path):
+    identified = gradine.learn(*_examples(), heads=1, method="exact").phases["identify"]
+    for bars in (np.zeros(0), np.zeros(2), np.zeros((1, 1))):
+        forged = copy.copy(identified)
+        object.__setattr__(forged, "w_bars", bars)
+        save_record(tmp_path / "record", forged, "run")
+        with pytest.raises(RecordError, match="does not hold the fields of Identified"):
+            load_record(tmp_path / "record", type(identified), "run")
+
+
+def test_a_file_in_the_place_of_a_run_folder(tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("mine", "link"):
+        with (
+            pytest.raises(OutputError, match=f"cannot write .*{name}: is no folder"),
+            output_folder(tmp_path / name),
+        ):
+            pass
+    assert sorted(os.listdir(tmp_path)) == ["link", "mine"]
+
+
+def test_a_folder_in_the_place_of_a_file_is_not_written_beside(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    for name in ("run", "link"):
+        with pytest.raises(OutputError, match=f"cannot write .*{name}: is a folder"):
+            write_text(tmp_path / name, "mine")
+    assert (tmp_path / "link").is_symlink()
 
 
 def _examples():
@@ -248,8 +280,11 @@ def test_a_defect_is_one_line_and_its_own_code(monkeypatch, capsys, tmp_path):
     line = f"plant --heads 1 --dim 3 --scale 1 --out {tmp_path / 'a'}".split()
     assert main(line) == 1
     assert capsys.readouterr().err.startswith("gradine: a defect of gradine: KeyError: 'nothing'")
+    monkeypatch.setattr(plant.inputs, "plant", lambda *_, **__: np.ones(2) + np.ones(3))
+    assert main(line) == 1
+    assert "a defect of gradine: ValueError: operands" in capsys.readouterr().err
     monkeypatch.setenv("GRADINE_TRACEBACK", "1")
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match="operands"):
         main(line)
 
 

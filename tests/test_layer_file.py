@@ -14,6 +14,12 @@ OURS = {"format": "gradine.layer", "format_version": "1", "constant": "false"}
 THETA, W = np.zeros((2, 3, 3)), np.ones((2, 3, 1))
 
 
+@pytest.mark.parametrize("given", [None, b"a.safetensors", ""])
+def test_what_is_no_path_is_refused(given):
+    with pytest.raises(ValueError, match=f"path is {given!r}; expected a gradine layer file"):
+        AttentionLayer.load(given)
+
+
 def test_saved_layers_come_back_to_the_bit(layer, biased_layer, tmp_path):
     for original in (layer, biased_layer):
         original.save(tmp_path / "layer.safetensors")

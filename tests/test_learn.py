@@ -51,6 +51,12 @@ def test_planted_layer_is_recovered_exactly(layer, n, k, kind):
     assert max(fit.certificate.bars.theta) < 1e-8
 
 
+@pytest.mark.parametrize("given", [None, "data.npz", np.ones((4, 3, 2))])
+def test_learning_from_what_are_no_examples_is_refused(given):
+    with pytest.raises(ValueError, match=r"^examples is .*; expected what gradine\.open_examples"):
+        learn_examples(given)
+
+
 def test_inputs_of_any_other_kind_are_learned_without_the_moments():
     layer = plant(2, 6, 2.0, seed=0)
     X = np.random.default_rng(0).uniform(-1.0, 2.0, (3000, 4, 6))

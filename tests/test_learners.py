@@ -42,6 +42,15 @@ register_function(AttentionFunction(
 ))
 """
 
+PICKY = """
+from gradine.learners import Learner, register
+
+def refuse(request):
+    raise ValueError("no; expected yes")
+
+register(Learner("toy_picky", refuse))
+"""
+
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch) -> Iterator[Callable[[str, str], None]]:
@@ -107,13 +116,22 @@ def test_the_command_line_lists_it_and_runs_it(installed, tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
     assert main(["learn", "--help"]) == 0
-    told = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    told = " ".join(capsys.readouterr().out.split())
     assert "auto, exact, sculpt, toy_flat." in told
     X, Y = examples(calm())
     np.savez("data.npz", X=X, Y=Y)
     assert main(["learn", "data.npz", "--method", "toy_flat", "--out", "run"]) == 0
     assert read_result(Path("run"))["method"] == "toy_flat"
     assert "toy_flat" in Path("run", "report.html").read_text()
+
+
+def test_what_a_package_refuses_is_bad_input(installed, tmp_path, monkeypatch, capsys):
+    installed("picky_package", PICKY)
+    monkeypatch.chdir(tmp_path)
+    X, Y = examples(calm())
+    np.savez("data.npz", X=X, Y=Y)
+    assert main(["learn", "data.npz", "--method", "toy_picky", "--out", "run"]) == 2
+    assert "gradine: data.npz: no; expected yes" in capsys.readouterr().err
 
 
 def test_a_package_that_fails_is_left_out(installed):

@@ -29,6 +29,9 @@ def test_what_is_no_size_is_refused(text):
         parse_size(text)
     with pytest.raises(ValueError, match="memory is 0"):
         parse_size("0GB")
+    for text in ("9" * 400, "9999999TB"):
+        with pytest.raises(ValueError, match=f"memory is '{text}'; expected at most 1000000TB"):
+            parse_size(text)
 
 
 def test_blocks_follow_from_the_shape_and_the_memory():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,6 +12,7 @@ import typer
 from benchmarks.fuzz.corpus import Corpus
 from benchmarks.fuzz.files import Case
 from gradine import cli
+from gradine.cli.story import Story
 
 __all__ = ["COMMAND", "the_command"]
 
@@ -37,8 +39,13 @@ CHOICES = {
     "--attention": ("softmax", "relu", "sigmoid", "polynomial"),
     "--memory": ("1", "1kB", "2GB", "-1", "1e9GB", "9" * 400),
 }
-#: Commands that would take long where nothing is wrong with them: something always is.
-LONG = {"demo": ["--examples", "0"], "features": ["--figure", "x"], "map": ["--trials", "0"]}
+#: Commands that would take long where nothing is wrong with them, and what keeps them from it.
+LONG = {
+    "demo": ["--examples", "0"],
+    "doctor": ["--no-self-test"],
+    "features": ["--figure", "x"],
+    "map": ["--trials", "0"],
+}
 #: What a command reads, where it reads examples; others read layers.
 EXAMPLES = ("learn", "check")
 
@@ -56,12 +63,10 @@ def command(rng: Random, corpus: Corpus, folder: Path) -> Case:
             line.insert(at, rng.choice((*WORDS, *NUMBERS, "--json", "--help", "--nonsense")))
         elif line:
             del line[min(at, len(line) - 1)]
-    if "--overwrite" in line or "--resume" in line:  # it is asked for
-        kept = [str(path) for path in _precious(corpus)]
-        line = [
-            "new" if line[at - 1] == "--out" and part in kept else part
-            for at, part in enumerate(line)
-        ]
+    kept = _changed_when_asked(line, corpus)
+    line = [
+        "new" if line[at - 1] == "--out" and part in kept else part for at, part in enumerate(line)
+    ]
     for name, ending in LONG.items():
         if name in line:
             line += ending
@@ -73,6 +78,14 @@ def _precious(corpus: Corpus) -> tuple[Path, ...]:
     return corpus.truth, corpus.data, corpus.data.parent / "run"
 
 
+def _changed_when_asked(line: list[str], corpus: Corpus) -> list[str]:
+    """What of it the command line asks to change, and so must not get."""
+    if "--overwrite" in line or "--resume" in line:
+        return [str(path) for path in _precious(corpus)]
+    # To a folder that has no examples yet they are added.
+    return [str(path) for path in _precious(corpus) if "sample" in line and path.is_dir()]
+
+
 _made: list[Any] = []
 
 
@@ -82,12 +95,18 @@ def the_commands() -> Any:
     return _made[0]
 
 
+@cache
+def _loaded(name: str) -> Any:
+    """With its options: in the list of all commands there are but their names."""
+    return Story.loaded(name)
+
+
 def _line(rng: Random, corpus: Corpus, group: Any, line: list[str]) -> list[str]:
     name = rng.choice([*group.commands, rng.choice(WORDS)])
     line = [*line, name]
     if name not in group.commands:
         return line
-    found = group.commands[name]
+    found = _loaded(name) if group is the_commands() else group.commands[name]
     if hasattr(found, "commands"):
         return _line(rng, corpus, found, line)
     for parameter in found.params:

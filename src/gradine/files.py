@@ -51,6 +51,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     carved 1
     """
     target = Path(path)
+    if target.is_dir():  # before anything is written beside it
+        raise OutputError(f"cannot write {target}: is a folder")
     temporary = _beside(target)
     try:
         # Created by hand rather than by `tempfile`, whose files only their owner may read.

@@ -199,7 +199,7 @@ def _dask(scheduler: str | None) -> tuple[str, list[str]]:
         trouble = [] if scheduler is None else ["Dask is missing; pip install 'gradine[cluster]'"]
         return "not installed (extra cluster)", trouble
     if scheduler is None:
-        return "a cluster on this machine, or --scheduler", []
+        return "a cluster on this machine, or one that --scheduler names", []
     try:
         with open_engine("dask", scheduler=scheduler) as engine:
             return f"{scheduler} with {engine.workers} workers", []

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.attention_functions import SOFTMAX, AttentionFunction, attention_function
+from gradine.checks import some_path
 from gradine.factors import Factors
 from gradine.files import write_tensors
 
@@ -61,6 +62,7 @@ def read_layer(
     """Read (theta, w, constant, factors, attention); all but a layer file is a ``ValueError``."""
     from safetensors import SafetensorError, safe_open
 
+    some_path("path", path, "a gradine layer file")
     if not Path(path).exists():
         raise FileNotFoundError(f"{path}: no such file")
     if not Path(path).is_file():

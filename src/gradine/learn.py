@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.admission import check_request, check_size, held_out_objection
+from gradine.checks import in_short
 from gradine.engine import BOOKMARKS, Bookmarks, Engine, check_engine
 from gradine.examples import (
     ArrayExamples,
@@ -105,6 +106,11 @@ def learn_examples(
     began, config = time.perf_counter(), config or LearnConfig()
     listener = chosen_listener(listener)
     check_engine(engine)
+    if not isinstance(examples, Examples):
+        raise ValueError(
+            f"examples is {in_short(examples)}; expected what gradine.open_examples(path) gives, "
+            "gradine.from_batches or gradine.GeneratedExamples (arrays are for gradine.learn)"
+        )
     wanted, learners = check_request(examples, heads, seed, config), learners_of(method)
     deadline = _deadline(config)
     if config.examples_budget is not None:

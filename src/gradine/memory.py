@@ -27,6 +27,8 @@ BLOCK_SHARE = 32  # of the memory allowed, such a block takes one part in so man
 TEMPORARIES = 8  # a kernel's working memory, in multiples of the block it works on
 CHUNK_SHARE = 8  # the same for one row of chunks of a store, which can only be read as a whole
 
+MOST_BYTES = 10**18  # more than any machine has, and no more than whole numbers of numpy hold
+
 SIZE = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>[kMGT]?)(?P<binary>i?)B?", re.IGNORECASE)
 POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -41,8 +43,10 @@ def parse_size(text: str) -> int:
     if found is None or (found["binary"] and not found["unit"]):
         raise ValueError(f"memory is {text!r}; expected a size such as 2GB or 512MiB")
     base = 1024 if found["binary"] else 1000
-    size = int(float(found["number"]) * base ** POWERS[found["unit"].lower()])
-    return whole_number("memory", size, 1)
+    size = float(found["number"]) * base ** POWERS[found["unit"].lower()]
+    if size > MOST_BYTES:
+        raise ValueError(f"memory is {text!r}; expected at most {MOST_BYTES // 10**12}TB")
+    return whole_number("memory", int(size), 1)
 
 
 def in_words(size: float) -> str:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import warnings
 from importlib.metadata import entry_points
 
+from gradine.refusals import refuses_too
+
 __all__ = ["GROUP", "load_plugins"]
 
 GROUP = "gradine.plugins"
@@ -28,6 +30,7 @@ def load_plugins() -> None:
         if point.value in _loaded:
             continue
         _loaded.add(point.value)  # first, as a plugin may look up names itself
+        refuses_too(point.module)
         try:
             point.load()
         except Exception as error:

@@ -38,6 +38,7 @@ REPORT = "report.html"
 ANSWERS = (LAYER, RESULT, REPORT)
 
 FORMAT_VERSION = 1
+PROBE = ".probe"  # how the name of a file begins that shows whether a folder can be written to
 LIBRARIES = ("numpy", "scipy", "piqp")  # those whose versions can change the numbers
 
 PathLike = str | os.PathLike[str]
@@ -109,6 +110,8 @@ def output_folder(folder: PathLike) -> Iterator[Path]:
     A run may take hours: that its answer cannot be written must show before, not after.
     """
     target = Path(folder)
+    if os.path.lexists(target) and not target.is_dir():
+        raise OutputError(f"cannot write {target}: is no folder")
     inside = (target / RECORDS, target / BOOKMARKS, target / LOG)
     for path in inside:  # what a link leads to is not ours to write into, or to clear
         if path.is_symlink():
@@ -117,7 +120,7 @@ def output_folder(folder: PathLike) -> Iterator[Path]:
     try:
         try:
             target.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=target, prefix=".probe"):
+            with tempfile.NamedTemporaryFile(dir=target, prefix=PROBE):
                 pass
         except OSError as error:
             raise OutputError(f"cannot write {target}: {error.strerror or error}") from error

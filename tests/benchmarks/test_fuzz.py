@@ -7,6 +7,7 @@ import pytest
 from benchmarks.fuzz import __main__ as fuzz
 from benchmarks.fuzz import child
 from benchmarks.fuzz.files import Case
+from gradine.checks import whole_number
 from gradine.engine import one_thread
 
 
@@ -30,7 +31,8 @@ def planted_defects():
         "crash": lambda: os.kill(os.getpid(), signal.SIGKILL),
         "traceback": lambda: {}["nothing"],
         "trespass": lambda: open(os.path.expanduser("~/.gradine-none/x"), "w"),
-        "names no file": lambda: int("x"),
+        "names no file": lambda: whole_number("heads", 0, 1),
+        "invalid literal": lambda: int("x"),  # no refusal of ours
     }
 
 

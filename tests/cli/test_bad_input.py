@@ -39,7 +39,7 @@ def saved(tmp_path):
 def test_missing_file(learn_from, tmp_path):
     refused(learn_from(tmp_path / "none.npz"), "none.npz: no such file")
     (tmp_path / "folder").mkdir()
-    refused(learn_from(tmp_path / "folder"), "X.npy: no such file")
+    refused(learn_from(tmp_path / "folder"), "folder: holds no examples; expected X.npy and Y.npy")
 
 
 def test_truncated_file(learn_from, told, tmp_path):
@@ -175,6 +175,14 @@ def test_file_systems_that_lack_packages():
     ]:
         line = f"https://host/d.zarr: {said}"
         assert with_next_step(line, ValueError(), "gradine learn") == f"{line}; {step}"
+
+
+def test_what_is_missing_is_shown_in_an_example(cli):
+    assert cli("learn").error_line == (
+        "gradine: Missing option '--out'; as in: gradine learn data.npz --out run "
+        "(see gradine learn --help)"
+    )
+    assert "; as in: gradine sample layer.safetensors --ex" in cli("sample").error_line
 
 
 def test_no_command_prints_the_help(cli):

@@ -101,7 +101,7 @@ def test_bad_input_ends_in_one_line(cli, told, broken, tmp_path):
         ((nonsense, "--seq-len", 3), "nonsense.safetensors"),
         ((tmp_path / "no.safetensors", "--seq-len", 3), "no.safetensors"),
         ((tmp_path / "no.npz",), "no.npz: no such file"),
-        ((tmp_path,), "X.npy: no such file"),
+        ((tmp_path,), "holds no examples; expected X.npy and Y.npy"),
         ((told.data, "--seq-len", 3), "--seq-len is 3; "),
         ((told.data, "--examples", 30), "--examples is 30; "),
         ((told.data, "--inputs", "gaussian"), "--inputs is gaussian; "),

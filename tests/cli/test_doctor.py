@@ -6,6 +6,7 @@ import pytest
 
 import gradine
 from gradine import health
+from gradine.cli import main
 from gradine.health import self_test
 
 
@@ -26,6 +27,42 @@ def test_a_healthy_machine(cli, small):
     names = ["gradine", "dependencies", "extras", "engines", "threads", "memory", "browser"]
     assert [line.split()[0] for line in answer.out.splitlines()] == [*names, "self-test", "all"]
     assert gradine.__version__ in answer.out and "a second" in answer.out
+
+
+def test_a_terminal_has_lines_that_fit(small, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["doctor"]) == 0
+    told = capsys.readouterr()
+    assert told.err == "learning a small layer, in a few seconds\n"
+    lines = told.out.splitlines()
+    assert max(map(len, lines)) <= 80 and any(line.startswith(" " * 14) for line in lines)
+
+
+def test_extras_that_are_missing_are_no_problem_and_say_how_to_get_them(cli, monkeypatch):
+    monkeypatch.setattr(health.Health, "extras", {"cluster": [], "zarr": ["fsspec", "zarr"]})
+    answer = cli("doctor", "--no-self-test")
+    assert answer.code == 0 and "all is well" in answer.out
+    without = "zarr: without fsspec, zarr (pip install 'gradine[zarr]')"
+    assert f"cluster: installed; {without}" in answer.out
+
+
+def test_little_memory_is_told_with_what_to_do(cli, monkeypatch):
+    for available, advice in ((500 * 10**6, True), (10**10, False), (None, False)):
+        monkeypatch.setattr(health, "_available", lambda available=available: available)
+        answer = cli("doctor", "--no-self-test")
+        assert answer.code == 0 and ("give --memory 500MB" in answer.out) == advice
+
+
+def test_a_dependency_that_cannot_be_loaded_is_no_defect(cli, monkeypatch):
+    def gone(name):
+        raise ModuleNotFoundError("No module named 'scipy'", name="scipy")
+
+    monkeypatch.setattr("gradine.cli.story.importlib.import_module", gone)
+    answer = cli("doctor")
+    assert answer.code == 2
+    assert "No module named 'scipy'; a package that gradine needs is missing" in answer.error_line
 
 
 def test_json(cli, small):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gradine import AttentionLayer, compare, plant, sample_inputs
+from gradine.checks import whole_number
 from gradine.runs import read_result
 
 
@@ -172,10 +173,23 @@ def test_a_failed_run_leaves_no_answer_of_an_earlier_one(cli, told, cancelling, 
 def test_a_report_that_cannot_be_drawn_does_not_change_the_verdict(
     cli, told, tmp_path, monkeypatch
 ):
-    def fail(*arguments, **options):
-        raise ValueError("no such colour")
+    def refuse(*arguments, **options):
+        whole_number("colours", 0, 1)
 
-    monkeypatch.setattr("gradine.report.write_report", fail)
+    monkeypatch.setattr("gradine.report.write_report", refuse)
     answer = cli("learn", told.data, "--out", tmp_path / "run", "--no-polish")
     assert answer.code == 0 and "report.html" not in answer.out
-    assert answer.err.endswith("report.html was left out: no such colour\n")
+    assert "report.html was left out: colours is 0; expected" in answer.err
+
+
+def test_a_defect_is_not_laid_on_the_examples(cli, told, tmp_path, monkeypatch):
+    def break_down(*arguments, **options):
+        return np.ones(2) + np.ones(3)
+
+    line = ("learn", told.data, "--out", tmp_path / "run")
+    for name in ("gradine.report.write_report", "gradine.cli.run.learn_examples"):
+        with monkeypatch.context() as patched:
+            patched.setattr(name, break_down)
+            answer = cli(*line, "--overwrite")
+        assert answer.code == 1 and str(told.data) not in answer.err
+        assert "gradine: a defect of gradine: ValueError: operands could not be" in answer.err

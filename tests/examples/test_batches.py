@@ -19,6 +19,12 @@ def batches(X=X, Y=Y):
     return zip(np.split(X, CUTS), np.split(Y, CUTS), strict=True)
 
 
+@pytest.mark.parametrize("given", [None, 3])
+def test_what_is_no_iterable_is_refused(given):
+    with pytest.raises(ValueError, match=f"batches is {given}; expected an iterable of"):
+        from_batches(given)
+
+
 def test_batches_become_a_folder(tmp_path):
     examples = from_batches(batches(), tmp_path / "data")
     for source in (

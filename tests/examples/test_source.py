@@ -114,6 +114,14 @@ def test_missing_files(tmp_path):
         open_examples(tmp_path / "folder")
 
 
+def test_what_is_no_path_is_named(tmp_path):
+    for value in (None, 3, True, [], {}, b"data.npz", "", X, (X, Y), object()):
+        with pytest.raises(ValueError, match=r"^path is .*; expected an \.npz file, a folder"):
+            open_examples(value)
+    with pytest.raises(ValueError, match=r"holds no examples; expected X\.npy and Y\.npy, or a st"):
+        open_examples(tmp_path)
+
+
 def test_wrong_names_are_listed(tmp_path):
     path = write_npz(tmp_path / "data.npz", inputs=X, Y=Y)
     with pytest.raises(ValueError, match=r"data\.npz: holds Y, inputs; expected arrays X and Y"):

@@ -15,7 +15,8 @@ import gradine
 from gradine import plant
 from gradine.files import OutputError
 from gradine.queries import AnswerLog, BudgetSpent, Noisy, OracleConfig, Rounded, as_oracle
-from gradine.records import RecordError
+from gradine.queries.asking.log import LoggedAnswers
+from gradine.records import RecordError, fingerprint
 from tests.queries.conftest import Flaky, answers
 
 BATCHES = OracleConfig(batch_size=4, name="service")
@@ -59,6 +60,22 @@ def test_a_run_goes_on_where_it_was_stopped(layer, blocks, tmp_path, answered):
         np.testing.assert_array_equal(Y, answers(layer, block))
     assert source.calls == [4, 4, 2, 3, 4, 4]
     assert oracle.queries_used == 21
+
+
+@pytest.mark.parametrize("known", [(1, 4), (2, 3), (None, 3), (3, None)])
+def test_answers_of_another_shape_are_damaged(layer, questions, tmp_path, known):
+    """Of two rows and four coordinates; a file may hold anything."""
+    Y = answers(layer, questions)[:, :2]
+    log = AnswerLog(tmp_path)
+    log.begin("service")
+    every = np.ones(len(Y), dtype=bool)
+    log.keep(LoggedAnswers(fingerprint(questions), Y, every, len(Y), 0, seconds=0.1))
+    resumed = AnswerLog(tmp_path, resume=True)
+    resumed.begin("service")
+    with pytest.raises(RecordError, match=r"000001\.safetensors: damaged .* another shape"):
+        resumed.recall(questions, *known)
+    recalled = resumed.recall(questions, 2, 4)
+    assert recalled is not None and recalled.sent == len(Y)
 
 
 def test_the_same_question_twice_has_two_answers(layer, questions, tmp_path):

@@ -195,6 +195,9 @@ def test_sizes_that_break_a_condition_are_named():
         ({"out_dim": 0}, "out_dim is 0"),
         ({"scale": 0.0}, "scale is 0.0"),
         ({"scale": math.inf}, "scale is inf"),
+        ({"scale": None}, "scale is None; expected a positive"),
+        ({"dim": 2**63}, f"dim is {2**63}; expected at most"),
+        ({"seq_len": 2**64}, f"seq_len is {2**64}; expected at most"),
         ({"confidence": 1.0}, "confidence is 1.0"),
     ],
 )

@@ -17,6 +17,7 @@ from gradine.fit import LearnConfig
 from gradine.layer import AttentionLayer
 from gradine.learn import learn
 from gradine.plugins import load_plugins
+from gradine.refusals import is_refusal
 from gradine.status import Status
 from gradine.students.config import StudentConfig
 from gradine.students.descent import Optimizer
@@ -80,10 +81,8 @@ def _certified(method: str, task: Task) -> Answer:
     """Registered learners; what they refuse is not learned."""
     try:
         fit = learn(task.X, task.Y, task.heads, method, task.seed, config=task.config)
-    except np.linalg.LinAlgError:  # a solver that broke down is no refusal
-        return Answer(None, "crashed")
-    except ValueError:
-        return Answer(None, "refused")
+    except ValueError as error:  # a solver that broke down is no refusal
+        return Answer(None, "refused" if is_refusal(error) else "crashed")
     claims = None
     if fit.learned:
         claims = "function" if fit.status is Status.LEARNED_FUNCTION else "heads"

@@ -20,7 +20,8 @@ from gradine.cli.console import (
     tell_error,
     with_next_step,
 )
-from gradine.cli.story import MARKUP, STEPS, Story
+from gradine.cli.story import STEPS, Story, examples_of
+from gradine.refusals import is_refusal
 
 __all__ = ["app", "main"]
 
@@ -28,12 +29,15 @@ __all__ = ["app", "main"]
 # of all complaints about arguments in either.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
+#: Bad input beside what Gradine itself refuses: arguments, files, and sizes.
+REFUSED = (UsageError, OSError, MemoryError)
+
+MISSING = ("Missing option", "Missing argument")  # how complaints begin that an example answers
 TRACEBACK = "GRADINE_TRACEBACK"  # of the environment: for those who look for a defect
+REINSTALL = "a package that gradine needs is missing or broken: pip install it, or gradine again"
 ASK = f"(please report it; {TRACEBACK}=1 shows where)"
 
-app = typer.Typer(
-    cls=Story, rich_markup_mode=MARKUP, pretty_exceptions_enable=False, no_args_is_help=True
-)
+app = typer.Typer(cls=Story, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def _print_version(wanted: bool) -> None:
@@ -72,6 +76,12 @@ def _at_work(error: BaseException, arguments: Sequence[str] | None) -> str:
     return " ".join(["gradine", *[word for word in given[:1] if word in STEPS]])
 
 
+def _example(error: BaseException) -> str | None:
+    """How the command is called whose arguments are complained about."""
+    command = getattr(getattr(error, "ctx", None), "command", None)
+    return next(iter(examples_of(getattr(command, "callback", None))), None)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; every way it can go wrong ends in one line on standard error."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may have what it cannot print
@@ -83,12 +93,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Ending as ending:
         tell_error(ending.line)
         return ending.code
-    except (UsageError, ValueError, OverflowError, OSError, MemoryError) as error:
-        tell_error(with_next_step(one_line(error), error, _at_work(error, arguments)))
-        return BAD_INPUT
     except Exception as error:
+        if isinstance(error, REFUSED) or is_refusal(error):
+            line, command = one_line(error), _at_work(error, arguments)
+            if line.startswith(MISSING) and (example := _example(error)):
+                line = f"{line.rstrip('.')}; as in: {example} (see {command} --help)"
+            tell_error(with_next_step(line, error, command))
+            return BAD_INPUT
         if os.environ.get(TRACEBACK):
             raise
+        if isinstance(error, ImportError) and not (error.name or "").startswith("gradine"):
+            tell_error(f"{one_line(error)}; {REINSTALL}")
+            return BAD_INPUT
         tell_error(f"a defect of gradine: {type(error).__name__}: {one_line(error)} {ASK}")
         return DEFECT
     except (KeyboardInterrupt, typer.Abort):

@@ -55,7 +55,7 @@ def one_line(error: BaseException) -> str:
     """
     format_message = getattr(error, "format_message", None)  # names the option of a usage error
     if format_message is not None:
-        text = format_message() or "Missing command."  # its help was printed instead
+        text = format_message()
     elif isinstance(error, MemoryError):
         text = f"not enough memory: {error}" if str(error) else "not enough memory"
     elif isinstance(error, OSError) and not isinstance(error, OutputError) and error.filename:

@@ -10,7 +10,7 @@ import typer
 
 from gradine.cli.console import print_json
 from gradine.cli.options import AsJson, Replace, Seed
-from gradine.cli.story import MARKUP, Command, Group, with_examples
+from gradine.cli.story import Command, Group, with_examples
 from gradine.files import check_new
 from gradine.hard import DIALS, rounded_modulus, sparse_parity
 from gradine.hard import dial as turned_dial
@@ -20,7 +20,7 @@ __all__ = ["app"]
 
 NOTE = "hard"  # the metadata of a layer file by which its secret is found
 
-app = typer.Typer(cls=Group, rich_markup_mode=MARKUP, add_completion=False, no_args_is_help=True)
+app = typer.Typer(cls=Group, rich_markup_mode=None, add_completion=False)
 Dim = Annotated[int, typer.Option("--dim", help="Coordinates of a token.")]
 LayerFile = Annotated[
     Path, typer.Option("--out", help="The layer file, such as layer.safetensors.")

@@ -21,6 +21,7 @@ from gradine.layer import AttentionLayer
 from gradine.learn import Fit, LearnConfig, learn_examples
 from gradine.progress import PhaseDisplay
 from gradine.records import RecordError
+from gradine.refusals import is_refusal
 from gradine.runs import (
     LAYER,
     REPORT,
@@ -253,7 +254,7 @@ def _learn(request: Request, config: LearnConfig, examples: Examples) -> Fit:
         except RecordError:
             raise  # names the record
         except ValueError as error:
-            if examples.name in str(error):
+            if examples.name in str(error) or not is_refusal(error):
                 raise
             raise ValueError(f"{examples.name}: {error}") from error
 
@@ -280,6 +281,8 @@ def _write_report(
             data=data,
         )
     except ValueError as error:
+        if not is_refusal(error):
+            raise
         tell(f"{REPORT} was left out: {one_line(error)}")
         return False
     return True

@@ -9,14 +9,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from gradine.cli.help_page import HelpPage
+
 __all__ = [
-    "MARKUP",
     "STEPS",
     "STORY",
     "Command",
@@ -26,8 +27,6 @@ __all__ = [
     "examples_of",
     "with_examples",
 ]
-
-MARKUP = "markdown"  # how the help of commands is written
 
 MAY_BE_EMPTY = ("prefix",)  # names of a model may begin with nothing
 
@@ -103,8 +102,30 @@ def examples_of(function: Callable[..., Any] | None) -> tuple[str, ...]:
     return getattr(function, "examples", ())
 
 
-class Command(TyperCommand):
-    """A command whose examples stand below its help, unbroken, so that they can be copied."""
+class _WithPage:
+    """Help on a page of our own, with the examples of the command below it."""
+
+    callback: Callable[..., Any] | None
+
+    def get_help(self, ctx: Any) -> str:
+        page = HelpPage(width=ctx.terminal_width, max_width=ctx.max_content_width)
+        self.format_help(ctx, page)
+        return page.getvalue().rstrip("\n")
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Examples are unbroken, so that they can be copied."""
+        shown = examples_of(self.callback)
+        if shown:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"  {line}\n" for line in shown))
+
+    if TYPE_CHECKING:
+
+        def format_help(self, ctx: Any, formatter: Any) -> None: ...
+
+
+class Command(_WithPage, TyperCommand):
+    """A command with examples, none of whose values may be empty."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuse what is empty, such as a path: as a path it would be the working directory."""
@@ -115,26 +136,31 @@ class Command(TyperCommand):
                 raise typer.BadParameter("is empty; expected a value", ctx=ctx, param=parameter)
         return super().parse_args(ctx, args)
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        super().format_help(ctx, formatter)
-        _show_examples(self.callback)
+
+class Group(_WithPage, TyperGroup):
+    """A group of commands, with examples as a command has."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Without a command, show which there are."""
+        if not args and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help())
+            ctx.fail("Missing command.")
+        return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Each panel with its commands, all their names in one column."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        longest = max(map(len, self.commands))
+        for name, command in self.commands.items():
+            panel = getattr(command, "rich_help_panel", None) or "Commands"
+            line = (command.help or "").partition("\n\n")[0]
+            panels.setdefault(panel, []).append((name.ljust(longest), line))
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)
 
 
-class Group(TyperGroup):
-    """A group of commands, with examples below its help as a command has."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        super().format_help(ctx, formatter)
-        _show_examples(self.callback)
-
-
-def _show_examples(function: Callable[..., Any] | None) -> None:
-    shown = examples_of(function)
-    if shown:
-        typer.echo("\n".join([" Examples:", *(f"   {line}" for line in shown)]))
-
-
-class Story(TyperGroup):
+class Story(Group):
     """The commands of `STORY`. In a list they are lines; the one that is called is loaded."""
 
     def __init__(self, **attributes: Any) -> None:
@@ -157,6 +183,6 @@ class Story(TyperGroup):
         found = STEPS[name].load()
         if isinstance(found, typer.Typer):
             return get_command(found)
-        alone = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         alone.command(name, cls=getattr(found, "shown_by", Command))(found)
         return get_command(alone)

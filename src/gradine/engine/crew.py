@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from gradine.engine.parcel import Shipment
 from gradine.engine.serial import BlockSource, Engine, Kernel, give_up, run_block, time_is_up
 from gradine.engine.threads import pin_threads
+from gradine.refusals import keep_whether_refusal
 
 __all__ = ["Crew", "LostWorkerError"]
 
@@ -206,4 +207,8 @@ def _unbroken(arrived: dict[int, Any], due: int) -> list[int]:
 def call(work: Callable[..., Result], *task: Any) -> Result:
     """What a worker does with a task."""
     pin_threads()
-    return work(*task)
+    try:
+        return work(*task)
+    except ValueError as error:
+        keep_whether_refusal(error)
+        raise

@@ -105,6 +105,11 @@ class Identified:
     samples: int
     seconds: float
 
+    def __post_init__(self) -> None:
+        shapes = self.theta_bars.shape, self.w_bars.shape  # a record of a run may say anything
+        if shapes[0] != shapes[1] or len(shapes[0]) != 1 or not self.theta_bars.size:
+            raise ValueError(f"theta_bars and w_bars have shapes {shapes}; expected one a head")
+
 
 @dataclass(frozen=True, eq=False)
 class Curve:

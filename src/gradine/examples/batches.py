@@ -12,6 +12,7 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gradine.checks import in_short
 from gradine.examples.errors import BadBlock, BlockError, first_not_finite
 from gradine.examples.source import ArrayExamples, FolderExamples
 from gradine.files import OutputError, atomic_folder
@@ -53,6 +54,8 @@ def from_batches(
     >>> examples.n, examples.block(3, 5)[0].shape
     (20, (2, 3, 2))
     """
+    if not isinstance(batches, Iterable):
+        raise ValueError(f"batches is {in_short(batches)}; expected an iterable of (X, Y)")
     if bad_blocks not in ("stop", "skip"):
         raise ValueError(f"bad_blocks is {bad_blocks!r}; expected 'stop' or 'skip'")
     if folder is not None:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from gradine.checks import some_path
 from gradine.examples.source import Examples, FolderExamples, NpzExamples
 from gradine.examples.zarr_store import ZarrExamples, is_zarr
 
 __all__ = ["open_examples"]
+
+SOURCES = (
+    "an .npz file, a folder with X.npy and Y.npy, or a zarr store (arrays are for gradine.learn)"
+)
 
 
 def open_examples(path: str | os.PathLike[str], memory: int | None = None) -> Examples:
@@ -26,6 +31,7 @@ def open_examples(path: str | os.PathLike[str], memory: int | None = None) -> Ex
     >>> X.shape, Y.shape
     ((4, 3, 2), (4, 3, 1))
     """
+    some_path("path", path, SOURCES)
     if (isinstance(path, str) and "://" in path) or is_zarr(Path(path)):
         return ZarrExamples(path, memory=memory)
     return FolderExamples(path) if Path(path).is_dir() else NpzExamples(path)

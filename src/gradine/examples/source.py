@@ -140,6 +140,8 @@ class FolderExamples(StoredExamples):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         folder = Path(path)
+        if not any((folder / name).exists() for name in ("X.npy", "Y.npy")):
+            raise ValueError(f"{folder}: holds no examples; expected X.npy and Y.npy, or a store")
         for file in (folder / "X.npy", folder / "Y.npy"):
             if not file.is_file():
                 raise FileNotFoundError(f"{file}: no such file")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from numbers import Real
 from typing import Any
 
 from gradine.admission import least_examples
@@ -19,6 +20,7 @@ from gradine.theory.needs import Need, exact_need, pattern_bound, phase_needs, u
 
 __all__ = ["Budget", "Plan", "plan"]
 
+LARGEST = 2**24  # coordinates, or tokens: no layer has more
 CALIBRATED = (1.0, 8.0)  # scales at which the needs were measured
 CONFIDENT = 0.9  # the confidence up to which plans were compared with runs
 MOST = 10**12  # examples beyond which a learner is not an answer
@@ -140,10 +142,13 @@ def plan(
     k = whole_number("seq_len", seq_len, 2)  # with one token there is no attention to learn
     outputs = d if out_dim is None else whole_number("out_dim", out_dim, 1)
     config = config or LearnConfig()
+    for name, size in {"dim": d, "seq_len": k, "out_dim": outputs}.items():
+        if size > LARGEST:
+            raise ValueError(f"{name} is {size}; expected at most {LARGEST}")
     if m > d:
         raise ValueError(f"heads is {m}; expected at most dim = {d}")
-    if not (math.isfinite(scale) and scale > 0):
-        raise ValueError(f"scale is {scale}; expected a positive finite number")
+    if not isinstance(scale, Real) or not (math.isfinite(scale) and scale > 0):
+        raise ValueError(f"scale is {scale!r}; expected a positive finite number")
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence is {confidence}; expected between 0 and 1")
     machine = machine or measure_machine()

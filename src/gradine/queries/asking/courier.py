@@ -82,7 +82,8 @@ class Courier:
 
     def _next_batch(self, X: Array) -> Batch:
         """The next batch of the log with the answers it holds, or one of the usual size."""
-        logged = None if self.log is None else self.log.recall(X)
+        rows = self._readout.n_rows(X.shape[1])
+        logged = None if self.log is None else self.log.recall(X, rows, self.out_dim)
         if logged is None:
             fit = BATCH_BYTES // (8 * X.shape[1] * X.shape[2])
             return Batch(X[: max(1, min(self._config.batch_size, fit))])

@@ -117,19 +117,26 @@ class AnswerLog:
         except OSError as error:
             raise OutputError(f"cannot write {self._folder}: {error.strerror or error}") from error
 
-    def recall(self, X: Array) -> LoggedAnswers | None:
-        """The next batch of the log, if it holds one more; X begins with the questions of it."""
+    def recall(
+        self, X: Array, rows: int | None = None, out_dim: int | None = None
+    ) -> LoggedAnswers | None:
+        """The next batch of the log, if it holds one more; X begins with the questions of it.
+
+        ``rows`` and ``out_dim`` are the shape that an answer must have, where it is known.
+        """
         if self._at == self._held:
             return None
         path = self._path(self._at + 1)
         answers = load_record(path, LoggedAnswers, self._begun())
         if not answers.sound():
             raise RecordError(f"{path}: damaged (its arrays do not fit together)")
-        n = len(answers.Y)
+        n, found_rows, found_dim = answers.Y.shape
         if n > len(X) or fingerprint(X[:n]) != answers.questions:
             raise RecordError(
                 f"{path}: answers other questions than this run asks; it belongs to another run"
             )
+        if rows not in (None, found_rows) or out_dim not in (None, found_dim):
+            raise RecordError(f"{path}: damaged (its answers have another shape than those before)")
         self._at += 1
         return answers
 
