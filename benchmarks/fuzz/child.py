@@ -163,7 +163,11 @@ def run(case: Case, family: str) -> tuple[str, str | None]:
         assert case.read is not None
         return _read(case.read)
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        warnings.catch_warnings(action="ignore", category=RuntimeWarning),  # as gradine.__main__
+    ):
         code = cli.main(case.command)
     said = err.getvalue()
     if code not in CODES:
