@@ -45,11 +45,12 @@ def _filled(text: str, width: int, indent: str) -> str:
 
 
 class HelpPage(Formatter):
-    """What commands write their help on.
+    r"""What commands write their help on.
 
+    >>> import re
     >>> page = HelpPage(width=40)
     >>> page.write_dl([("--heads", "How many."), ("--a-name-that-has-no-room-beside-it", "Long.")])
-    >>> print(typer.unstyle(page.getvalue()).rstrip())
+    >>> print(re.sub("\x1b.*?m", "", page.getvalue()).rstrip())
     --heads                         How many.
     --a-name-that-has-no-room-beside-it
                                     Long.
