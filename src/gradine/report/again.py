@@ -18,6 +18,8 @@ def again(story: Story) -> str:
         "The same data, seed and settings give the same answer. Settings that are not named have "
         "their defaults."
     )
+    if story.data is not None:  # a page that is passed on tells nothing of folders
+        text += f" Run it in the folder of {story.data}, which is named here without its path."
     return section("again", "Run it again", text, code("run-python", run_python(story)))
 
 
