@@ -18,6 +18,7 @@ __all__ = [
     "atomic_write",
     "check_new",
     "check_regular",
+    "check_replaceable",
     "finite",
     "parse_json",
     "read_json",
@@ -51,8 +52,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     carved 1
     """
     target = Path(path)
-    if target.is_dir():  # before anything is written beside it
-        raise OutputError(f"cannot write {target}: is a folder")
+    check_replaceable(target)  # before anything is written beside it
     temporary = _beside(target)
     try:
         # Created by hand rather than by `tempfile`, whose files only their owner may read.
@@ -178,6 +178,19 @@ def check_new(path: Path, overwrite: bool) -> None:
     # A link that leads nowhere is there, too.
     if os.path.lexists(path) and not path.is_dir() and not overwrite:
         raise ValueError(f"{path}: exists already; choose another --out, or --overwrite it")
+    if not path.is_dir():  # of a folder, the command itself knows whether it can be
+        check_replaceable(path)
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse to put a file in the place of a folder, or of a device or a pipe: others need those.
+
+    >>> check_replaceable(Path("no such file"))
+    """
+    if path.is_dir():
+        raise OutputError(f"cannot write {path}: is a folder")
+    if path.exists() and not path.is_file():
+        raise OutputError(f"cannot write {path}: is no plain file")
 
 
 def check_regular(path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -200,3 +202,12 @@ def test_a_process_shows_one_line_and_no_traceback(real_cli, told, tmp_path):
     refused(real_cli("learn", told.data, "--out", told.run, "--json"), "earlier run")
     refused(real_cli("learn", told.data), "Missing option '--out'")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_a_pipe_is_not_overwritten(cli, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    plant = ("plant", "--heads", 1, "--dim", 4, "--scale", 3, "--overwrite")
+    answer = cli(*plant, "--out", tmp_path / "pipe")
+    refused(answer, "pipe: is no plain file; choose another --out")
+    assert (tmp_path / "pipe").is_fifo()
