@@ -26,6 +26,7 @@ __all__ = [
     "RESULT",
     "ClearsEarlierRun",
     "check_free",
+    "check_inputs_outside",
     "check_own",
     "clear_run",
     "output_folder",
@@ -101,6 +102,28 @@ def check_own(folder: Path, names: Iterable[str], own: bool, overwrite: bool) ->
                 "choose another folder or replace it with --overwrite"
             )
         check_replaceable(folder / name)
+
+
+def check_inputs_outside(
+    folder: PathLike, inputs: Iterable[PathLike | None], overwrite: bool
+) -> None:
+    """Refuse inputs that the run would take away: all that lie in a folder whose run is replaced,
+    and those in the place of its own files in any case.
+
+    >>> check_inputs_outside("run", ["data.npz", None], overwrite=True)
+    """
+    names = [""] if overwrite else [*ANSWERS, RECORDS, BOOKMARKS, LOG]
+    lost = [Path(os.path.realpath(folder), name) for name in names]
+    for given in inputs:
+        if given is None or not os.path.lexists(given):  # module:function, or an address
+            continue
+        parent, name = os.path.split(os.path.abspath(given))
+        # By its name, which would be gone, and by what that leads to.
+        paths = (Path(os.path.realpath(parent), name), Path(os.path.realpath(given)))
+        if any(path.is_relative_to(place) for path in paths for place in lost):
+            raise ValueError(
+                f"{given}: is read, and lies where the run in {folder} writes; choose another --out"
+            )
 
 
 def _is_result(path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -211,3 +212,30 @@ def test_a_pipe_is_not_overwritten(cli, tmp_path):
     answer = cli(*plant, "--out", tmp_path / "pipe")
     refused(answer, "pipe: is no plain file; choose another --out")
     assert (tmp_path / "pipe").is_fifo()
+
+
+def test_inputs_in_the_folder_of_a_run_that_is_replaced(cli, told, tmp_path):
+    run = shutil.copytree(told.run, tmp_path / "run")
+    shutil.copy(told.data, run / "data.npz")
+    (tmp_path / "link.safetensors").symlink_to(run / "layer.safetensors")
+    before = sorted(run.rglob("*"))
+    layer, link = run / "layer.safetensors", tmp_path / "link.safetensors"
+    commands = [
+        ("query", "--oracle", layer, "--overwrite"),
+        ("query", "--oracle", link, "--overwrite"),
+        ("query", "--oracle", told.truth, "--truth", layer, "--resume"),
+        ("learn", "--oracle", layer, "--examples", 8000, "--seq-len", 3, "--overwrite"),
+        ("learn", told.data, "--truth", layer, "--overwrite"),
+        ("learn", told.data, "--truth", layer, "--resume"),
+        ("learn", run / "data.npz", "--overwrite"),
+    ]
+    for command in commands:
+        answer = cli(*command, "--out", run)
+        refused(answer, "is read, and lies where the run in", "; choose another --out")
+        assert sorted(run.rglob("*")) == before
+
+
+def test_a_run_beside_its_data_goes_on(cli, told, tmp_path):
+    run = shutil.copytree(told.run, tmp_path / "run")
+    shutil.copy(told.data, run / "data.npz")
+    assert cli("learn", run / "data.npz", "--out", run, "--resume").code == 0
