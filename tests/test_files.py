@@ -13,6 +13,7 @@ from safetensors import safe_open
 
 from gradine.files import (
     OutputError,
+    atomic_folder,
     atomic_write,
     check_new,
     write_bytes,
@@ -108,3 +109,15 @@ def test_the_same_tensors_give_the_same_bytes(tmp_path):
     with safe_open(str(path), "numpy") as file:
         assert file.metadata() == {str(i): "é" * i for i in range(8)}
         np.testing.assert_array_equal(file.get_tensor("b"), np.arange(5))
+
+
+def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path):
+    (tmp_path / "data").mkdir()
+    write_text(tmp_path / "data" / "old", "old")
+    with pytest.raises(RuntimeError), atomic_folder(tmp_path / "data", replace=True) as folder:
+        write_text(folder / "new", "new")
+        raise RuntimeError
+    assert os.listdir(tmp_path) == ["data"] and os.listdir(tmp_path / "data") == ["old"]
+    with atomic_folder(tmp_path / "data", replace=True) as folder:
+        write_text(folder / "new", "new")
+    assert os.listdir(tmp_path) == ["data"] and os.listdir(tmp_path / "data") == ["new"]

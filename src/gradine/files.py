@@ -73,8 +73,10 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_folder(path: str | os.PathLike[str], *, replace: bool = False) -> Iterator[Path]:
     """Yield a temporary folder beside ``path``, a new one; move it there once the body succeeded.
+
+    With ``replace`` a folder that is there is taken away then, with all that it holds.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -84,12 +86,14 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     data note.txt
     """
     target = Path(path)
-    if os.path.lexists(target):
+    if os.path.lexists(target) and not replace:
         raise OutputError(f"cannot write {target}: it exists already")
-    temporary = _beside(target)
+    temporary, earlier = _beside(target), _beside(target)
     try:
         temporary.mkdir()
         yield temporary
+        if replace and target.is_dir():
+            os.rename(target, earlier)
         os.rename(temporary, target)
     except OutputError:
         raise
@@ -99,6 +103,9 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        if earlier.exists() and not os.path.lexists(target):  # stopped between the two
+            os.rename(earlier, target)
+        shutil.rmtree(earlier, ignore_errors=True)
 
 
 def _beside(target: Path) -> Path:
