@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from gradine.files import OutputError, atomic_write, write_bytes, write_json, write_text
+from gradine.files import (
+    OutputError,
+    atomic_folder,
+    atomic_write,
+    check_new,
+    write_bytes,
+    write_json,
+    write_text,
+)
 
 
 def test_failure_keeps_the_old_file_and_leaves_nothing_behind(tmp_path):
@@ -48,6 +56,18 @@ def test_errors_of_the_system_name_the_target(tmp_path):
     with pytest.raises(OutputError, match=r"cannot write .*folder: "):
         write_text(tmp_path / "folder", "x")
     assert os.listdir(tmp_path) == ["folder"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_a_pipe_is_not_replaced_even_if_asked(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(OutputError, match=rf"cannot write .*{name}: is no plain file"):
+            write_text(tmp_path / name, "x")
+        with pytest.raises(OutputError, match=rf"cannot write .*{name}: is no plain file"):
+            check_new(tmp_path / name, overwrite=True)
+    assert (tmp_path / "pipe").is_fifo() and sorted(os.listdir(tmp_path)) == ["link", "pipe"]
 
 
 def test_full_disk_is_an_output_error_but_a_bad_input_is_not(tmp_path):
@@ -89,3 +109,15 @@ def test_the_same_tensors_give_the_same_bytes(tmp_path):
     with safe_open(str(path), "numpy") as file:
         assert file.metadata() == {str(i): "é" * i for i in range(8)}
         np.testing.assert_array_equal(file.get_tensor("b"), np.arange(5))
+
+
+def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path):
+    (tmp_path / "data").mkdir()
+    write_text(tmp_path / "data" / "old", "old")
+    with pytest.raises(RuntimeError), atomic_folder(tmp_path / "data", replace=True) as folder:
+        write_text(folder / "new", "new")
+        raise RuntimeError
+    assert os.listdir(tmp_path) == ["data"] and os.listdir(tmp_path / "data") == ["old"]
+    with atomic_folder(tmp_path / "data", replace=True) as folder:
+        write_text(folder / "new", "new")
+    assert os.listdir(tmp_path) == ["data"] and os.listdir(tmp_path / "data") == ["new"]

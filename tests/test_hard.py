@@ -125,6 +125,9 @@ def test_heads_of_rounding_grow_as_predicted():
         (lambda: rounded_modulus(8, True, 2), "modulus is True"),
         (lambda: rounded_modulus(20, 10**9, 4), "modulus is 1000000000; at dim 20 products take"),
         (lambda: rounded_modulus(200, 256, 256), "dim is 200; .* heads of so many coordinates"),
+        (lambda: sparse_parity(10**20, 3), "dim is 1000.*: with 4 heads, the largest dim is 4096"),
+        (lambda: rounded_modulus(10**20, 16, 4), "dim is 1000.*: with 2 heads, the largest dim is"),
+        (lambda: rounded_modulus(8, 10**20, 4), "modulus is 1000.*; expected at most 1073741824"),
         (lambda: sparse_parity(100_000, 3), "dim is 100000; 4 heads of so many coordinates"),
     ],
 )

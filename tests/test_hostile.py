@@ -54,6 +54,10 @@ def test_pipes_and_devices_are_no_files(tmp_path):
         for read in (open_examples, lambda path: read_shown(path, None), read_json):
             with pytest.raises(ValueError, match=f"{name}: not a file"):
                 read(tmp_path / name)
+    np.save(tmp_path / "X.npy", X)
+    (tmp_path / "Y.npy").symlink_to("/dev/zero")
+    with pytest.raises(ValueError, match=r"Y\.npy: not a file"):
+        open_examples(tmp_path)
 
 
 def test_members_of_a_zip_that_are_not_called_npy(tmp_path):
@@ -72,6 +76,54 @@ def test_a_zip_whose_directory_lies_before_the_file(tmp_path):
     (tmp_path / "data.npz").write_bytes(data)
     with pytest.raises(ValueError, match=r"data\.npz"):
         open_examples(tmp_path / "data.npz")
+
+
+def directory_says(path: Path, name: str, packed: int, unpacked: int | None = None) -> None:
+    """Let the directory of a zip say other sizes of a member."""
+    data = bytearray(path.read_bytes())
+    at = data.rindex(name.encode()) - 46  # its name follows 46 bytes of its entry
+    assert data[at : at + 4] == b"PK\1\2"
+    data[at + 20 : at + 24] = packed.to_bytes(4, "little")
+    if unpacked is not None:
+        data[at + 24 : at + 28] = unpacked.to_bytes(4, "little")
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_zip_whose_directory_lies_about_what_a_member_takes(tmp_path, save):
+    path = tmp_path / "data.npz"
+    save(path, X=X, Y=X)
+    directory_says(path, "X.npy", 3 * 2**30)
+    with pytest.raises(ValueError, match=r"data\.npz: X is damaged \(3221225472 bytes in a file"):
+        open_examples(path)
+
+
+def test_plain_members_of_a_zip_that_grow(tmp_path):
+    np.savez(tmp_path / "data.npz", X=X, Y=X)
+    directory_says(tmp_path / "data.npz", "X.npy", 100, 2**30)
+    with pytest.raises(ValueError, match=r"X is damaged \(100 bytes that are not packed"):
+        open_examples(tmp_path / "data.npz")
+
+
+@pytest.mark.parametrize("packing", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_members_that_zipfile_unpacks_without_bound(tmp_path, packing):
+    with zipfile.ZipFile(tmp_path / "data.npz", "w", packing) as archive:
+        for name in ("X.npy", "Y.npy"):
+            archive.writestr(name, npy(X))
+    with pytest.raises(ValueError, match=r"X is packed by method 1\d; expected stored or deflated"):
+        open_examples(tmp_path / "data.npz")
+
+
+def test_a_store_in_a_zip_whose_directory_lies(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    path = tmp_path / "data.zarr.zip"
+    with zarr.storage.ZipStore(path, mode="w") as store:
+        group = zarr.open_group(store, mode="w")
+        for label in ("X", "Y"):
+            group.create_array(label, data=X)
+    directory_says(path, "X/c/0/0/0", 3 * 2**30)
+    with pytest.raises(ValueError, match=r"data\.zarr\.zip: .*X/c/0/0/0 is damaged"):
+        open_examples(path)
 
 
 def test_an_example_larger_than_memory_by_its_header(tmp_path):
@@ -349,7 +401,8 @@ def test_streams_that_are_closed(tmp_path):
 
 def test_numbers_that_overflow(tmp_path):
     """One line, no warnings of numpy, and no file of NaN."""
-    gradine.plant(heads=1, dim=3, scale=1e308).save(tmp_path / "a.safetensors")
+    layer = gradine.plant(heads=1, dim=3, scale=1.0)  # none is planted at such a scale
+    gradine.AttentionLayer(1e308 * layer.theta, layer.w).save(tmp_path / "a.safetensors")
     (tmp_path / "b.safetensors").write_bytes((tmp_path / "a.safetensors").read_bytes())
     sample = "gradine sample a.safetensors --examples 9 --seq-len 3 --inputs gaussian --out d.npz"
     for line in (sample, "gradine compare a.safetensors b.safetensors"):

@@ -83,3 +83,9 @@ def test_sample_inputs_names_the_bad_argument():
         sample_inputs(1, 2, 3, "binary")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="seq_len is 0"):
         sample_inputs(1, 0, 3)
+
+
+def test_a_scale_whose_logits_overflow():
+    with pytest.raises(ValueError, match=r"scale is 1e\+308; expected at most 1e\+100"):
+        plant(1, 4, 1e308)
+    assert np.isfinite(plant(1, 4, 1e100)(sample_inputs(5, 3, 4))).all()

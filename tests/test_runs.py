@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
 from gradine import learn, plant, sample_inputs
+from gradine.files import OutputError
 from gradine.progress import Listener
 from gradine.runs import ClearsEarlierRun, check_free, output_folder, read_result, write_run
 
@@ -66,13 +68,31 @@ def test_a_folder_with_a_run_needs_a_word(tmp_path, name):
     check_free(tmp_path, resume=False, overwrite=False)
     (tmp_path / "phases").mkdir()
     check_free(tmp_path, resume=False, overwrite=False)
-    (tmp_path / name).touch()
+    (tmp_path / name).write_text('{"format_version": 1}')
     with pytest.raises(ValueError, match="holds an earlier run; continue it with --resume"):
         check_free(tmp_path, resume=False, overwrite=False)
     check_free(tmp_path, resume=True, overwrite=False)
     check_free(tmp_path, resume=False, overwrite=True)
     with pytest.raises(ValueError, match="--resume and --overwrite"):
         check_free(tmp_path, resume=True, overwrite=True)
+
+
+@pytest.mark.parametrize("name", ["layer.safetensors", "result.json", "report.html"])
+def test_a_file_that_no_run_wrote_needs_a_word_of_its_own(tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    for resume in (False, True):
+        with pytest.raises(ValueError, match=rf"holds a {name} that no run wrote; choose another"):
+            check_free(tmp_path, resume, overwrite=False)
+    check_free(tmp_path, resume=False, overwrite=True)
+    assert (tmp_path / name).read_text() == "mine"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_a_pipe_in_the_place_of_an_answer_is_never_replaced(tmp_path):
+    os.mkfifo(tmp_path / "layer.safetensors")
+    with pytest.raises(OutputError, match=r"layer\.safetensors: is no plain file"):
+        check_free(tmp_path, resume=False, overwrite=True)
+    assert (tmp_path / "layer.safetensors").is_fifo()
 
 
 def test_an_output_folder_vanishes_if_nothing_came_of_it(tmp_path):

@@ -22,10 +22,25 @@ def main() -> int:
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return run()
+        code = run()
     finally:
         signal.signal(signal.SIGINT, _leave)
+    return _with_all_printed(code)
+
+
+def _with_all_printed(code: int) -> int:
+    """The exit code, once standard output has all of it; a disk may be full behind it, too."""
+    from gradine.cli.console import BAD_INPUT, PRINT_ELSEWHERE, tell_error
+
+    try:
         sys.stdout.flush()
+    except OSError as error:
+        # What is left goes nowhere: Python would try again at the end, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if code != BAD_INPUT:  # which may have been this
+            tell_error(f"cannot write standard output: {error.strerror}; {PRINT_ELSEWHERE}")
+        return code or BAD_INPUT
+    return code
 
 
 def _open_standard_streams() -> None:

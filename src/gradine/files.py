@@ -18,6 +18,7 @@ __all__ = [
     "atomic_write",
     "check_new",
     "check_regular",
+    "check_replaceable",
     "finite",
     "parse_json",
     "read_json",
@@ -51,8 +52,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     carved 1
     """
     target = Path(path)
-    if target.is_dir():  # before anything is written beside it
-        raise OutputError(f"cannot write {target}: is a folder")
+    check_replaceable(target)  # before anything is written beside it
     temporary = _beside(target)
     try:
         # Created by hand rather than by `tempfile`, whose files only their owner may read.
@@ -73,8 +73,10 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_folder(path: str | os.PathLike[str], *, replace: bool = False) -> Iterator[Path]:
     """Yield a temporary folder beside ``path``, a new one; move it there once the body succeeded.
+
+    With ``replace`` a folder that is there is taken away then, with all that it holds.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -84,12 +86,14 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     data note.txt
     """
     target = Path(path)
-    if os.path.lexists(target):
+    if os.path.lexists(target) and not replace:
         raise OutputError(f"cannot write {target}: it exists already")
-    temporary = _beside(target)
+    temporary, earlier = _beside(target), _beside(target)
     try:
         temporary.mkdir()
         yield temporary
+        if replace and target.is_dir():
+            os.rename(target, earlier)
         os.rename(temporary, target)
     except OutputError:
         raise
@@ -99,6 +103,9 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        if earlier.exists() and not os.path.lexists(target):  # stopped between the two
+            os.rename(earlier, target)
+        shutil.rmtree(earlier, ignore_errors=True)
 
 
 def _beside(target: Path) -> Path:
@@ -178,6 +185,19 @@ def check_new(path: Path, overwrite: bool) -> None:
     # A link that leads nowhere is there, too.
     if os.path.lexists(path) and not path.is_dir() and not overwrite:
         raise ValueError(f"{path}: exists already; choose another --out, or --overwrite it")
+    if not path.is_dir():  # of a folder, the command itself knows whether it can be
+        check_replaceable(path)
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse to put a file in the place of a folder, or of a device or a pipe: others need those.
+
+    >>> check_replaceable(Path("no such file"))
+    """
+    if path.is_dir():
+        raise OutputError(f"cannot write {path}: is a folder")
+    if path.exists() and not path.is_file():
+        raise OutputError(f"cannot write {path}: is no plain file")
 
 
 def check_regular(path: Path) -> None:

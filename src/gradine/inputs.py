@@ -21,6 +21,7 @@ Seed: TypeAlias = int | np.random.Generator
 
 INPUT_KINDS: tuple[InputKind, ...] = ("boolean", "gaussian")
 MOST_NUMBERS = 2**60  # of an array: no machine has as many bytes
+MOST_SCALE = 1e100  # squares of what is larger, times sizes, are not finite
 QUERY_BIAS = 0.25  # norm of a planted query or key bias, relative to the scale of its head
 
 
@@ -55,6 +56,8 @@ def plant(
         raise ValueError(f"rank is {rank}; expected at most dim = {dim}")
     if not isinstance(scale, numbers.Real) or not 0 < scale < math.inf:
         raise ValueError(f"scale is {scale!r}; expected a positive finite number")
+    if scale > MOST_SCALE:
+        raise ValueError(f"scale is {scale!r}; expected at most {MOST_SCALE:g}: logits overflow")
 
     function = attention_function(attention)
     _check_total(heads=heads, dim=dim, out_dim=max(dim, out_dim))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from gradine.engine import BOOKMARK_PATTERN, BOOKMARKS
-from gradine.files import OutputError, finite, read_json, write_json
+from gradine.files import OutputError, check_replaceable, finite, read_json, write_json
 from gradine.learn import Fit
 from gradine.lock import only_run
 from gradine.phases import RECORD_PATTERN, RECORDS
@@ -26,6 +26,8 @@ __all__ = [
     "RESULT",
     "ClearsEarlierRun",
     "check_free",
+    "check_inputs_outside",
+    "check_own",
     "clear_run",
     "output_folder",
     "read_result",
@@ -76,20 +78,60 @@ def check_free(folder: PathLike, resume: bool, overwrite: bool) -> None:
     """Refuse a folder that holds a run already, unless it was said what to do with it."""
     if resume and overwrite:
         raise ValueError("--resume and --overwrite were both given; expected at most one of them")
-    if overwrite:
-        return
     target = Path(folder)
-    if (target / RESULT).exists() or _records(target) or AnswerLog.held(target / LOG):
-        if not resume:
-            raise ValueError(
-                f"{folder}: holds an earlier run; "
-                "continue it with --resume or replace it with --overwrite"
-            )
-    elif (target / LAYER).exists():  # perhaps the planted one: not ours to replace unasked
+    held = _is_result(target / RESULT) or _records(target) or AnswerLog.held(target / LOG)
+    if held and not resume and not overwrite:
         raise ValueError(
-            f"{folder}: holds a {LAYER} that no run wrote; "
-            "choose another folder or replace it with --overwrite"
+            f"{folder}: holds an earlier run; "
+            "continue it with --resume or replace it with --overwrite"
         )
+    # A layer may be the planted one, and a report somebody else's.
+    check_own(target, ANSWERS, bool(held), overwrite)
+
+
+def check_own(folder: Path, names: Iterable[str], own: bool, overwrite: bool) -> None:
+    """Refuse to replace files that somebody else put there, unless it was said to; ``own`` is
+    whether the folder holds what only a run leaves.
+
+    >>> check_own(Path("no such folder"), ["results.json"], own=False, overwrite=False)
+    """
+    for name in names:
+        if os.path.lexists(folder / name) and not own and not overwrite:
+            raise ValueError(
+                f"{folder}: holds a {name} that no run wrote; "
+                "choose another folder or replace it with --overwrite"
+            )
+        check_replaceable(folder / name)
+
+
+def check_inputs_outside(
+    folder: PathLike, inputs: Iterable[PathLike | None], overwrite: bool
+) -> None:
+    """Refuse inputs that the run would take away: all that lie in a folder whose run is replaced,
+    and those in the place of its own files in any case.
+
+    >>> check_inputs_outside("run", ["data.npz", None], overwrite=True)
+    """
+    names = [""] if overwrite else [*ANSWERS, RECORDS, BOOKMARKS, LOG]
+    lost = [Path(os.path.realpath(folder), name) for name in names]
+    for given in inputs:
+        if given is None or not os.path.lexists(given):  # module:function, or an address
+            continue
+        parent, name = os.path.split(os.path.abspath(given))
+        # By its name, which would be gone, and by what that leads to.
+        paths = (Path(os.path.realpath(parent), name), Path(os.path.realpath(given)))
+        if any(path.is_relative_to(place) for path in paths for place in lost):
+            raise ValueError(
+                f"{given}: is read, and lies where the run in {folder} writes; choose another --out"
+            )
+
+
+def _is_result(path: Path) -> bool:
+    """Whether it is one of a run, of whatever version."""
+    try:
+        return "format_version" in read_json(path)
+    except (ValueError, OSError):
+        return False
 
 
 def clear_run(folder: PathLike, *, keep_records: bool = False) -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from gradine.cli.console import with_next_step
+from tests.cli.conftest import environment
 
 
 def refused(answer, *words: str) -> None:
@@ -168,6 +174,53 @@ def test_every_refusal_says_what_to_do_next(cli, arguments, next_step):
     assert "; " in answer.error_line
 
 
+def test_what_is_too_large_for_memory_is_named_by_its_options():
+    for command, step in [
+        ("plant", "give fewer --heads, or a smaller --dim"),
+        ("sample", "give a smaller --seq-len, or a smaller layer"),
+        ("learn", "bound what blocks may take with --memory, or give fewer examples"),
+        ("compare", "it takes a smaller layer, or a larger machine"),
+    ]:
+        line = with_next_step("not enough memory", MemoryError(), f"gradine {command}")
+        assert line == f"not enough memory; {step}"
+
+
+def test_resuming_with_other_settings_says_what_to_do(cli, told, tmp_path):
+    run = shutil.copytree(told.run, tmp_path / "run")
+    answer = cli("learn", told.data, "--seed", 7, "--out", run, "--resume")
+    refused(answer, "other settings; replace the run with --overwrite, or choose another --out")
+
+
+def test_too_few_examples_by_the_budget(learn_from, told):
+    answer = learn_from(told.data, "--examples-budget", 1)
+    refused(answer, "too few examples", "; give more examples, or a larger --examples-budget")
+
+
+def test_layers_and_folders_in_the_place_of_examples(learn_from, told, tmp_path):
+    refused(learn_from(told.truth), "; of a layer, gradine sample makes examples, and so does --or")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe.npz")
+        refused(learn_from(tmp_path / "pipe.npz"), "not a file; expected a plain file, and no")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_standard_output_on_a_full_disk(told, tmp_path, unbuffered):
+    """A file that may not grow stands for the disk."""
+    resource = pytest.importorskip("resource")
+    command = [sys.executable, "-m", "gradine", "compare", told.truth, told.truth, "--json"]
+    with (tmp_path / "out").open("w") as out:
+        done = subprocess.run(
+            command,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment() | {"PYTHONUNBUFFERED": unbuffered},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+        )
+    said = "gradine: cannot write standard output: File too large; make room, or send it elsewhere"
+    assert (done.returncode, done.stderr) == (2, f"{said}\n")
+
+
 def test_file_systems_that_lack_packages():
     for said, step in [
         ('requires "requests" and "aiohttp" to be installed', "pip install requests aiohttp"),
@@ -200,3 +253,39 @@ def test_a_process_shows_one_line_and_no_traceback(real_cli, told, tmp_path):
     refused(real_cli("learn", told.data, "--out", told.run, "--json"), "earlier run")
     refused(real_cli("learn", told.data), "Missing option '--out'")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_a_pipe_is_not_overwritten(cli, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    plant = ("plant", "--heads", 1, "--dim", 4, "--scale", 3, "--overwrite")
+    answer = cli(*plant, "--out", tmp_path / "pipe")
+    refused(answer, "pipe: is no plain file; choose another --out")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_inputs_in_the_folder_of_a_run_that_is_replaced(cli, told, tmp_path):
+    run = shutil.copytree(told.run, tmp_path / "run")
+    shutil.copy(told.data, run / "data.npz")
+    (tmp_path / "link.safetensors").symlink_to(run / "layer.safetensors")
+    before = sorted(run.rglob("*"))
+    layer, link = run / "layer.safetensors", tmp_path / "link.safetensors"
+    commands = [
+        ("query", "--oracle", layer, "--overwrite"),
+        ("query", "--oracle", link, "--overwrite"),
+        ("query", "--oracle", told.truth, "--truth", layer, "--resume"),
+        ("learn", "--oracle", layer, "--examples", 8000, "--seq-len", 3, "--overwrite"),
+        ("learn", told.data, "--truth", layer, "--overwrite"),
+        ("learn", told.data, "--truth", layer, "--resume"),
+        ("learn", run / "data.npz", "--overwrite"),
+    ]
+    for command in commands:
+        answer = cli(*command, "--out", run)
+        refused(answer, "is read, and lies where the run in", "; choose another --out")
+        assert sorted(run.rglob("*")) == before
+
+
+def test_a_run_beside_its_data_goes_on(cli, told, tmp_path):
+    run = shutil.copytree(told.run, tmp_path / "run")
+    shutil.copy(told.data, run / "data.npz")
+    assert cli("learn", run / "data.npz", "--out", run, "--resume").code == 0

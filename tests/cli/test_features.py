@@ -133,6 +133,24 @@ def test_a_file_in_the_way_is_said_before_anything_is_measured(cli, tmp_path):
     assert answer.code == 2 and "in the way" in answer.error_line
 
 
+@pytest.mark.parametrize("name", ["results.json", "correlation.svg", "powers.png"])
+def test_files_that_no_experiment_wrote_are_not_replaced_unasked(cli, tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    (tmp_path / "units").mkdir()
+    (tmp_path / "units" / "other.json").write_text("{}")
+    for options in ((), ("--resume",)):
+        answer = cli("features", "--figure", "powers", "--quick", "--out", tmp_path, *options)
+        assert answer.code == 2 and f"holds a {name} that no run wrote" in answer.error_line
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_units_behind_a_link_are_not_removed(cli, measured, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "units").symlink_to(measured / "units")
+    answer = cli("features", "--quick", "--out", tmp_path / "other", "--overwrite")
+    assert answer.code == 2 and "is in the way" in answer.error_line and len(units(measured)) == 6
+
+
 def test_other_sizes_are_refused(cli, measured, monkeypatch):
     other = Setting(4, 3, 20, 100, (16, 32), 2, 50, 100)
     monkeypatch.setattr("gradine.cli.features.QUICK", other)

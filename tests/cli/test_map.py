@@ -103,6 +103,15 @@ def test_an_earlier_map_is_not_lost_unasked(cli, tmp_path):
     assert answer.code == 0 and "1/8" in answer.err and len(trials(tmp_path)) == 8
 
 
+@pytest.mark.parametrize("name", ["results.json", "map.png", "map.svg"])
+def test_files_that_no_map_wrote_are_not_replaced_unasked(cli, tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    for options in ((), ("--resume",)):
+        answer = cli(*RUN, "--out", tmp_path, *options)
+        assert answer.code == 2 and f"holds a {name} that no run wrote" in answer.error_line
+    assert (tmp_path / name).read_text() == "mine" and len(list(tmp_path.iterdir())) == 1
+
+
 @pytest.mark.parametrize(
     ("changed", "named"),
     [

@@ -25,7 +25,7 @@ def test_sample_writes_a_store_of_the_same_numbers_and_learn_gives_the_same_answ
     ):
         np.testing.assert_array_equal(mine, theirs)
     again = cli("sample", told.truth, *options)
-    assert again.code == 2 and "data.zarr: it exists already" in again.error_line
+    assert again.code == 2 and "data.zarr: exists already; choose another" in again.error_line
     answer = cli("learn", store, "--out", tmp_path / "run", "--no-report")
     assert answer.code == 0, answer.err
     mine, theirs = (
@@ -44,6 +44,21 @@ def test_sample_leaves_no_part_of_a_store(cli, told, tmp_path):
         answer = cli("sample", told.truth, *usual, *options)
         assert answer.code == 2 and complaint in answer.error_line
     assert list(tmp_path.iterdir()) == []
+
+
+def test_sample_replaces_a_store_of_its_own_if_asked_and_nothing_else(cli, told, tmp_path):
+    store = tmp_path / "data.zarr"
+    usual = ("sample", told.truth, "--seq-len", 3, "--out", store, "--overwrite", "--examples")
+    assert cli(*usual, 10).code == 0 and cli(*usual, 20).code == 0
+    assert open_examples(store).n == 20 and [path.name for path in tmp_path.iterdir()] == [
+        "data.zarr"
+    ]
+    (store / "notes.txt").write_text("mine")
+    answer = cli(*usual, 30)
+    assert answer.code == 2 and "no store that gradine sample wrote; choose" in answer.error_line
+    (store / "notes.txt").unlink()
+    (store / "zarr.json").write_text("{}")
+    assert cli(*usual, 30).code == 2 and len(list(store.rglob("*"))) > 5
 
 
 def test_learn_makes_its_examples_itself(cli, told, tmp_path):

@@ -53,6 +53,12 @@ class TrialStore:
             if trial is not None:
                 self._held[record["key"]] = trial
 
+    @staticmethod
+    def held(folder: str | os.PathLike[str]) -> bool:
+        """Whether a map left trials in the folder."""
+        records = JsonLines(Path(folder) / TRIALS).read()
+        return any(_trial_of(record) is not None for record in records)
+
     def get(self, key: str) -> Trial | None:
         return self._held.get(key)
 

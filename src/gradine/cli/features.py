@@ -31,12 +31,13 @@ from gradine.features.findings import findings
 from gradine.files import finite, read_json, write_json
 from gradine.progress.display import terminal_bar
 from gradine.report.feature_pictures import draw_figures
-from gradine.runs import output_folder
+from gradine.runs import check_own, output_folder
 
 __all__ = ["features"]
 
 RESULTS = "results.json"
 UNITS = "units"
+WRITTEN = (RESULTS, *(f"{name}.{kind}" for name in FIGURES for kind in ("svg", "png")))
 
 
 class Figure(StrEnum):
@@ -100,18 +101,18 @@ class _Held:
     def __init__(self, folder: Path, setting: Setting, resume: bool, overwrite: bool) -> None:
         self.folder, self.setting = folder / UNITS, setting
         self.written = json.loads(json.dumps(asdict(setting)))
+        if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
+            raise ValueError(f"{self.folder}: is in the way of a folder for experiments")
         earlier = sorted(self.folder.glob("*.json"))
+        check_own(folder, WRITTEN, any(map(_is_unit, earlier)), overwrite)
         if overwrite:
-            pictures = [folder / f"{name}.{kind}" for name in FIGURES for kind in ("svg", "png")]
-            for path in (*earlier, folder / RESULTS, *pictures):
+            for path in (*earlier, *(folder / name for name in WRITTEN)):
                 path.unlink(missing_ok=True)
         elif earlier and not resume:
             raise ValueError(
                 f"{folder}: holds earlier experiments; "
                 "continue them with --resume or replace them with --overwrite"
             )
-        if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
-            raise ValueError(f"{self.folder}: is in the way of a folder for experiments")
 
     def path(self, part: Part, model: str, seed: int) -> Path:
         return self.folder / f"{part}-{model.replace(' ', '-')}-{seed}.json"
@@ -167,6 +168,14 @@ class _Held:
             if all(key in units and figure in _figures(units[key]) for key in keys):
                 figures.append(figure)
         return list(units.values()), figures
+
+
+def _is_unit(path: Path) -> bool:
+    """Whether experiments left it, be it of other sizes or damaged within."""
+    try:
+        return {"setting", "unit"} <= set(read_json(path))
+    except (ValueError, OSError):
+        return False
 
 
 def _figures(unit: Unit | None) -> set[str]:

@@ -36,6 +36,7 @@ from gradine.layer import AttentionLayer
 from gradine.learners import learners_of, methods
 from gradine.memory import parse_size
 from gradine.plugins import load_plugins
+from gradine.runs import check_inputs_outside
 
 __all__ = ["LearnCommand", "learn"]
 
@@ -190,6 +191,7 @@ def learn(
     They are verified on examples kept away from fitting. The folder then holds layer.safetensors
     (only if it was verified), result.json and report.html.
     """
+    check_inputs_outside(out, (data, oracle, truth, example), overwrite)
     asked = Generated(oracle, examples, seq_len, dim)
     request = Request(
         data=asked.examples(data, inputs, seed),

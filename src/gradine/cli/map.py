@@ -12,7 +12,7 @@ import typer
 
 from gradine.atlas.axis import number_of, parse_axis
 from gradine.atlas.setting import PARAMETERS
-from gradine.atlas.store import TRIALS
+from gradine.atlas.store import TRIALS, TrialStore
 from gradine.atlas.sweep import Map, MapConfig, Progress, sweep
 from gradine.atlas.trial import LEARNERS
 from gradine.cli.console import STOPPED, Ending, print_json, tell
@@ -26,10 +26,10 @@ from gradine.cli.options import (
     opened,
 )
 from gradine.cli.story import with_examples
-from gradine.files import finite, write_json
+from gradine.files import check_replaceable, finite, write_json
 from gradine.progress import duration
 from gradine.report.map_pictures import draw_map
-from gradine.runs import output_folder
+from gradine.runs import check_own, output_folder
 from gradine.students.config import StudentConfig
 
 __all__ = ["draw"]
@@ -90,7 +90,9 @@ def draw(
     config = MapConfig(tolerance, replace(StudentConfig(), steps=steps))
     fixed = dict(_parameter(text) for text in settings or [])
     with output_folder(out) as folder:
+        check_own(folder, (RESULTS, *PICTURES), TrialStore.held(folder), overwrite)
         if overwrite:
+            check_replaceable(folder / TRIALS)
             for name in (TRIALS, RESULTS, *PICTURES):
                 (folder / name).unlink(missing_ok=True)
         try:

@@ -42,7 +42,7 @@ from gradine.queries.asking.oracle import Oracle, as_oracle
 from gradine.queries.config import QueryConfig
 from gradine.queries.verification import fresh_questions
 from gradine.query import answer_log, check_query, learn_by_queries
-from gradine.runs import check_free, clear_run, output_folder
+from gradine.runs import check_free, check_inputs_outside, clear_run, output_folder
 
 __all__ = ["query"]
 
@@ -145,6 +145,7 @@ def query(
     verified), result.json, report.html and the answers, so that a run that was stopped asks
     nothing again.
     """
+    check_inputs_outside(out, (oracle, truth, example), overwrite)
     config = QueryConfig(confidence=confidence)
     request = Request(
         oracle=oracle,

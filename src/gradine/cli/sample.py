@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from gradine.cli.options import Inputs, InputsOption, Replace, Seed
-from gradine.cli.sampled import Sampling, write_examples
+from gradine.cli.sampled import Sampling, check_new_examples, write_examples
 from gradine.cli.story import with_examples
-from gradine.files import check_new
 from gradine.layer import AttentionLayer
 
 __all__ = ["sample"]
@@ -35,8 +34,7 @@ def sample(
     overwrite: Replace = False,
 ) -> None:
     """Sample token sequences X and what the layer makes of them, Y."""
-    for path in (out, out / "X.npy", out / "Y.npy"):
-        check_new(path, overwrite)
+    check_new_examples(out, overwrite)
     sampling = Sampling(AttentionLayer.load(layer), examples, seq_len, inputs.value, seed)
-    write_examples(out, sampling)
+    write_examples(out, sampling, overwrite=overwrite)
     print(f"sampled {examples} examples of {seq_len} tokens in {out}")

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.examples import write_zarr
-from gradine.files import OutputError, atomic_write
+from gradine.examples.zarr_store import check_new_store
+from gradine.files import OutputError, atomic_write, check_new
 from gradine.inputs import InputKind, sample_inputs
 from gradine.layer import AttentionLayer
 from gradine.runs import output_folder
 
-__all__ = ["Sampling", "write_examples"]
+__all__ = ["Sampling", "check_new_examples", "write_examples"]
 
 Array = NDArray[np.float64]
 Label = Literal["X", "Y"]
@@ -68,15 +69,25 @@ class Sampling:
         return Y
 
 
-def write_examples(path: Path, sampling: Sampling) -> None:
+def check_new_examples(path: Path, overwrite: bool) -> None:
+    """Refuse to replace examples unasked, and what are no examples of ours in any case."""
+    if path.suffix == ".zarr":
+        check_new_store(path, overwrite)
+        return
+    for file in (path, path / "X.npy", path / "Y.npy"):
+        check_new(file, overwrite)
+
+
+def write_examples(path: Path, sampling: Sampling, *, overwrite: bool = False) -> None:
     """Write an .npz file, a .zarr store, or for any other name a folder with X.npy and Y.npy.
 
-    All of them hold the same numbers.
+    All of them hold the same numbers. ``overwrite`` is for a store; files are replaced.
     """
     if path.suffix == ".zarr":
         _check_space(path.parent, sampling)
         shapes = {label: sampling.shape(label) for label in LABELS}
-        write_zarr(path, shapes, {label: sampling.blocks(label) for label in LABELS})
+        blocks = {label: sampling.blocks(label) for label in LABELS}
+        write_zarr(path, shapes, blocks, overwrite=overwrite)
         return
     if path.suffix == ".npz":
         _check_space(path.parent, sampling)

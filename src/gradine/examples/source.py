@@ -143,8 +143,7 @@ class FolderExamples(StoredExamples):
         if not any((folder / name).exists() for name in ("X.npy", "Y.npy")):
             raise ValueError(f"{folder}: holds no examples; expected X.npy and Y.npy, or a store")
         for file in (folder / "X.npy", folder / "Y.npy"):
-            if not file.is_file():
-                raise FileNotFoundError(f"{file}: no such file")
+            check_regular(file)
         super().__init__(str(folder), open_npy(folder / "X.npy"), open_npy(folder / "Y.npy"))
         self.path = folder
 

@@ -19,6 +19,7 @@ __all__ = [
     "Rows",
     "StoredArray",
     "as_doubles",
+    "check_member",
     "check_numeric",
     "open_npy",
     "open_npz_member",
@@ -111,8 +112,7 @@ def open_npz_member(path: Path, archive: zipfile.ZipFile, name: str) -> Rows:
     """Array ``name`` of an .npz: read in place if stored plainly, unpacked if compressed."""
     member = archive.getinfo(f"{name}.npy")
     try:
-        if member.flag_bits & ENCRYPTED:
-            raise ValueError("is encrypted; expected a plain .npz")
+        check_member(member, path.stat().st_size)
         if member.compress_type == zipfile.ZIP_STORED:
             return _stored_member(path, member)
         return _unpacked_member(archive, member)
@@ -120,6 +120,25 @@ def open_npz_member(path: Path, archive: zipfile.ZipFile, name: str) -> Rows:
         raise ValueError(f"{path}: {name} is damaged ({error})") from error
     except ValueError as error:
         raise ValueError(f"{path}: {name} {error}") from error
+
+
+def check_member(member: zipfile.ZipInfo, archive_bytes: int) -> None:
+    """Refuse what the directory of a zip cannot mean: zipfile makes room for all that it says."""
+    if member.flag_bits & ENCRYPTED:
+        raise ValueError("is encrypted; expected plain members")
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        # zipfile unpacks these without a bound.
+        raise ValueError(f"is packed by method {member.compress_type}; expected stored or deflated")
+    if member.compress_size > archive_bytes:
+        raise ValueError(
+            f"is damaged ({member.compress_size} bytes in a file of {archive_bytes}, by the "
+            "directory of the zip)"
+        )
+    if member.compress_type == zipfile.ZIP_STORED and member.file_size != member.compress_size:
+        raise ValueError(
+            f"is damaged ({member.compress_size} bytes that are not packed are said to unpack to "
+            f"{member.file_size})"
+        )
 
 
 def _stored_member(path: Path, member: zipfile.ZipInfo) -> StoredArray:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from gradine.examples.stored import check_member
 from gradine.files import check_regular
 from gradine.memory import in_words
 
@@ -61,7 +62,10 @@ def check_files(address: str) -> Sizes:
         return None
     if Path(address).is_file():
         with zipfile.ZipFile(address) as archive:
-            sizes = {member.filename: member.file_size for member in archive.infolist()}
+            members = archive.infolist()
+        for member in members:
+            _check_zipped(member, Path(address).stat().st_size)
+        sizes = {member.filename: member.file_size for member in members}
         described = {name: n for name, n in sizes.items() if name.rpartition("/")[2] in METADATA}
     else:
         sizes = Path(address)
@@ -74,6 +78,13 @@ def check_files(address: str) -> Sizes:
             expected = f"expected at most {in_words(METADATA_BYTES)}"
             raise ValueError(f"{name} has {in_words(size)}; {expected}")
     return sizes
+
+
+def _check_zipped(member: zipfile.ZipInfo, archive_bytes: int) -> None:
+    try:
+        check_member(member, archive_bytes)
+    except ValueError as error:
+        raise ValueError(f"{member.filename} {error}") from error
 
 
 def check_codecs(metadata: dict[str, Any]) -> None:

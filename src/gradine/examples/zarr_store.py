@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 from gradine.examples.source import StoredExamples
 from gradine.examples.stored import as_doubles, check_numeric
 from gradine.examples.zarr_guard import Guard, Sizes, check_codecs, check_files
-from gradine.files import atomic_folder
+from gradine.files import atomic_folder, read_json
 from gradine.memory import chunk_bytes, examples_in_block, in_words
 
-__all__ = ["ZarrExamples", "is_zarr", "write_zarr"]
+__all__ = ["ZarrExamples", "check_new_store", "is_zarr", "write_zarr"]
 
 Array = NDArray[np.float64]
 
+MARK = {"gradine": "examples"}  # attributes of a store that was written here
 MARKS = ("zarr.json", ".zgroup", ".zmetadata")  # of a store, in version 3 and in version 2
 
 
@@ -153,16 +154,21 @@ def write_zarr(
     path: str | os.PathLike[str],
     shapes: Mapping[str, tuple[int, int, int]],
     blocks: Mapping[str, Iterable[Array]],
+    *,
+    overwrite: bool = False,
 ) -> None:
-    """Write arrays of these shapes, from blocks of any size, to a new store: all of it or nothing.
+    """Write arrays of these shapes, from blocks of any size, to a store: all of it or nothing.
 
-    A chunk holds as many examples as a block of theirs that is read.
+    A chunk holds as many examples as a block of theirs that is read. With ``overwrite`` a store
+    that this wrote before is replaced.
     """
+    if overwrite:
+        check_new_store(Path(path), overwrite)
     zarr = _zarr(os.fspath(path))
     n, k = shapes["X"][:2]
     rows = examples_in_block(n, k * sum(shape[2] for shape in shapes.values()))
-    with atomic_folder(path) as folder:
-        group = zarr.open_group(str(folder), mode="w")
+    with atomic_folder(path, replace=overwrite) as folder:
+        group = zarr.open_group(str(folder), mode="w", attributes=MARK)
         for label, shape in shapes.items():
             array = group.create_array(
                 label,
@@ -175,6 +181,32 @@ def write_zarr(
             for chunk in _of_length(rows, blocks[label]):
                 array[start : start + len(chunk)] = chunk
                 start += len(chunk)
+
+
+def check_new_store(path: Path, overwrite: bool) -> None:
+    """Refuse to replace a store unasked, and whatever else is there in any case.
+
+    >>> check_new_store(Path("no such store.zarr"), overwrite=False)
+    """
+    if not os.path.lexists(path):
+        return
+    if not _is_written_here(path):
+        raise ValueError(
+            f"{path}: is there, and no store that gradine sample wrote; "
+            "choose another --out, or remove it yourself"
+        )
+    if not overwrite:
+        raise ValueError(f"{path}: exists already; choose another --out, or --overwrite it")
+
+
+def _is_written_here(path: Path) -> bool:
+    """By its mark, and with nothing beside the arrays: a folder is taken away with all it holds."""
+    if path.is_symlink() or not path.is_dir() or set(os.listdir(path)) != {"zarr.json", "X", "Y"}:
+        return False
+    try:
+        return read_json(path / "zarr.json").get("attributes") == MARK
+    except (ValueError, OSError):
+        return False
 
 
 def _of_length(rows: int, blocks: Iterable[Array]) -> Iterator[Array]:

@@ -41,6 +41,7 @@ RAMP = 0.05  # slope of the one head that is nearly linear
 CONSTANT = 20.0  # logit at which a head is a constant
 MOST_ERROR = 1e-9  # of a parity by half as many heads
 MOST_PRODUCTS = 2**22  # values of a product that are looked through for steps: some 200 MB
+MOST_MODULUS = 2**30  # products with a number of levels are whole numbers of 64 bits
 MOST_NUMBERS = 2**26  # in the attention matrices of a layer: half a GiB, and as much for W
 
 
@@ -149,6 +150,7 @@ def sparse_parity(
     if heads is not None and heads != full and (sparsity % 2 == 0 or heads != half):
         fewer = f" or {half}" if sparsity % 2 else ""
         raise ValueError(f"heads is {heads}; a parity of {sparsity} bits takes {full}{fewer}")
+    _check_numbers(full if heads is None else heads, dim)
     rng = np.random.default_rng(seed)
     value, *support = (int(j) for j in rng.permutation(dim)[: sparsity + 1])
     output = int(rng.integers(dim))
@@ -177,6 +179,9 @@ def rounded_modulus(dim: int, modulus: int, levels: int, seed: Seed = 0) -> Roun
     whole_number("levels", levels, 2)
     if levels > modulus:
         raise ValueError(f"levels is {levels}; expected at most modulus = {modulus}")
+    if modulus > MOST_MODULUS:
+        raise ValueError(f"modulus is {modulus}; expected at most {MOST_MODULUS}")
+    _check_numbers(2, dim)  # a step and the last head: how many there are is known later
     rng = np.random.default_rng(seed)
     value, output = int(rng.integers(dim)), int(rng.integers(dim))
     secret = rng.integers(-(modulus // 2), (modulus + 1) // 2, dim)
@@ -262,12 +267,7 @@ def _layer(
 ) -> AttentionLayer:
     """The heads of steps, of a constant if there is one, and the one that takes the rest away."""
     dim = len(coefficients)
-    heads = len(steps) + bool(constant) + 1
-    if heads * dim**2 > MOST_NUMBERS:
-        raise ValueError(
-            f"dim is {dim}; {heads} heads of so many coordinates have {heads * dim**2} numbers in "
-            f"their attention matrices, expected at most {MOST_NUMBERS}"
-        )
+    _check_numbers(len(steps) + bool(constant) + 1, dim)
     diagonals, weights = [], []
     for step in steps:
         diagonal = -0.5 * step.steepness * coefficients
@@ -283,6 +283,15 @@ def _layer(
     w = np.zeros((len(weights), dim, dim))
     w[:, value, output] = weights
     return AttentionLayer(theta, w)
+
+
+def _check_numbers(heads: int, dim: int) -> None:
+    if heads * dim**2 > MOST_NUMBERS:
+        raise ValueError(
+            f"dim is {dim}; {heads} heads of so many coordinates have {heads * dim**2} numbers in "
+            f"their attention matrices, expected at most {MOST_NUMBERS}: with {heads} heads, the "
+            f"largest dim is {math.isqrt(MOST_NUMBERS // heads)}"
+        )
 
 
 def _pairs(X: ArrayLike, dim: int) -> Array:
