@@ -104,15 +104,12 @@ def check_own(folder: Path, names: Iterable[str], own: bool, overwrite: bool) ->
         check_replaceable(folder / name)
 
 
-def check_inputs_outside(
-    folder: PathLike, inputs: Iterable[PathLike | None], overwrite: bool
-) -> None:
-    """Refuse inputs that the run would take away: all that lie in a folder whose run is replaced,
-    and those in the place of its own files in any case.
+def check_inputs_outside(folder: PathLike, inputs: Iterable[PathLike | None]) -> None:
+    """Refuse inputs in the place of the run's own files, which it would take away.
 
-    >>> check_inputs_outside("run", ["data.npz", None], overwrite=True)
+    >>> check_inputs_outside("run", ["data.npz", None])
     """
-    names = [""] if overwrite else [*ANSWERS, RECORDS, BOOKMARKS, LOG]
+    names = [*ANSWERS, RECORDS, BOOKMARKS, LOG]
     lost = [Path(os.path.realpath(folder), name) for name in names]
     for given in inputs:
         if given is None or not os.path.lexists(given):  # module:function, or an address

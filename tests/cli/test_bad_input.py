@@ -277,7 +277,6 @@ def test_inputs_in_the_folder_of_a_run_that_is_replaced(cli, told, tmp_path):
         ("learn", "--oracle", layer, "--examples", 8000, "--seq-len", 3, "--overwrite"),
         ("learn", told.data, "--truth", layer, "--overwrite"),
         ("learn", told.data, "--truth", layer, "--resume"),
-        ("learn", run / "data.npz", "--overwrite"),
     ]
     for command in commands:
         answer = cli(*command, "--out", run)
@@ -289,3 +288,5 @@ def test_a_run_beside_its_data_goes_on(cli, told, tmp_path):
     run = shutil.copytree(told.run, tmp_path / "run")
     shutil.copy(told.data, run / "data.npz")
     assert cli("learn", run / "data.npz", "--out", run, "--resume").code == 0
+    assert cli("learn", run / "data.npz", "--out", run, "--overwrite").code == 0
+    assert (run / "data.npz").exists()

@@ -191,7 +191,7 @@ def learn(
     They are verified on examples kept away from fitting. The folder then holds layer.safetensors
     (only if it was verified), result.json and report.html.
     """
-    check_inputs_outside(out, (data, oracle, truth, example), overwrite)
+    check_inputs_outside(out, (data, oracle, truth, example))
     asked = Generated(oracle, examples, seq_len, dim)
     request = Request(
         data=asked.examples(data, inputs, seed),

@@ -145,7 +145,7 @@ def query(
     verified), result.json, report.html and the answers, so that a run that was stopped asks
     nothing again.
     """
-    check_inputs_outside(out, (oracle, truth, example), overwrite)
+    check_inputs_outside(out, (oracle, truth, example))
     config = QueryConfig(confidence=confidence)
     request = Request(
         oracle=oracle,
