@@ -23,8 +23,6 @@ __all__ = [
 
 LARGEST_OUTPUT = 1e10  # beyond, the polish mixes numbers of too different sizes
 
-BAD_BLOCKS = ("stop", "skip")
-
 
 def check_request(
     examples: Examples, heads: int | str, seed: int, config: LearnConfig
@@ -35,18 +33,6 @@ def check_request(
             f"config is of type {type(config).__name__}; expected LearnConfig, whose fields exact "
             "and sculpt have the settings of the learners"
         )
-    for name in ("confidence", "share"):
-        if not 0.0 < getattr(config, name) < 1.0:
-            raise ValueError(f"{name} is {getattr(config, name)}; expected between 0 and 1")
-    for name in ("validation_examples", "certify_examples"):
-        if getattr(config, name) < 1:
-            raise ValueError(f"{name} is {getattr(config, name)}; expected at least 1")
-    for name in ("memory", "block_size"):
-        if getattr(config, name) is not None:
-            whole_number(name, getattr(config, name), 1)
-    if config.bad_blocks not in BAD_BLOCKS:
-        expected = " or ".join(map(repr, BAD_BLOCKS))
-        raise ValueError(f"bad_blocks is {config.bad_blocks!r}; expected {expected}")
     whole_number("seed", seed, 0)
     if heads == "auto":
         return None

@@ -103,7 +103,8 @@ def learn_examples(
     >>> learn_examples(examples, heads=1).status.code
     'learned'
     """
-    began, config = time.perf_counter(), config or LearnConfig()
+    began = time.perf_counter()
+    config = LearnConfig() if config is None else config
     listener = chosen_listener(listener)
     check_engine(engine)
     if not isinstance(examples, Examples):
@@ -240,8 +241,6 @@ def _tell(listener: Listener, seen: int, merged: Any) -> None:
 
 def _deadline(config: LearnConfig) -> float | None:
     seconds = config.time_budget
-    if seconds is not None and (not isinstance(seconds, int | float) or not seconds > 0.0):
-        raise ValueError(f"time_budget is {seconds!r}; expected a positive number of seconds")
     return None if seconds is None else time.monotonic() + seconds
 
 
