@@ -9,10 +9,13 @@ import numpy as np
 from gradine.attention_functions import attention_function
 from gradine.checks import whole_number
 from gradine.exact.heads import unknowns
+from gradine.exact.workshop import bytes_under_fit
 from gradine.examples import MOST_CERTIFY, Examples, FittingData, Survey
 from gradine.fit import LearnConfig
+from gradine.memory import check_kept, in_words
 
 __all__ = [
+    "check_memory",
     "check_request",
     "check_size",
     "exact_objection",
@@ -52,6 +55,13 @@ def check_size(data: FittingData, seen: Survey) -> None:
             f"{data.examples.name}: outputs have size {size:.1g}; expected between "
             f"{1 / LARGEST_OUTPUT:g} and {LARGEST_OUTPUT:g} (scale Y)"
         )
+
+
+def check_memory(data: FittingData, config: LearnConfig) -> None:
+    """A small file can ask for much: attention grows with the square of the tokens."""
+    each = bytes_under_fit(data, 1)
+    why = f"one example of {data.seq_len} tokens takes {in_words(each)} in a fit"
+    check_kept(data.memory, config.exact.memory_share, each, why)
 
 
 def sculpt_objection(

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.admission import check_request, check_size, held_out_objection
+from gradine.admission import check_memory, check_request, check_size, held_out_objection
 from gradine.checks import in_short
 from gradine.engine import BOOKMARKS, Bookmarks, Engine, check_engine
 from gradine.examples import (
@@ -121,6 +121,7 @@ def learn_examples(
     data = fitting_data(examples, split, seen, config, listener)
     data = replace(data, engine=engine, bookmarks=bookmarks, deadline=deadline)
     check_size(data, seen)
+    check_memory(data, config)
     first = learners[0]
     if objection := first.objection(data, seen, wanted, config):
         raise ValueError(f"{examples.name}: {objection}")
