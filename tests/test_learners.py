@@ -16,6 +16,7 @@ from gradine import plugins
 from gradine.attention_functions import FUNCTIONS
 from gradine.cli import main
 from gradine.learners import LEARNERS, Learner, Request, learners_of, methods, register
+from gradine.refusals import is_refusal
 from gradine.runs import read_result
 from gradine.status import NotLearned, Status
 
@@ -157,3 +158,32 @@ def test_a_learner_may_give_up_and_names_are_taken_once(installed):
     for taken in ("auto", "exact", "toy_quitter"):
         with pytest.raises(ValueError, match=f"learner {taken!r} is registered already"):
             register(Learner(taken, gives_up))
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (None, "gave back None; expected an AttentionLayer"),
+        (3, "gave back 3; expected an AttentionLayer"),
+        (calm(5), "gave back AttentionLayer.*; expected one for tokens of 6 coordinates and"),
+    ],
+)
+def test_an_answer_that_is_none_is_the_fault_of_the_learner(installed, answer, told):
+    register(Learner("toy_slip", lambda request: answer))
+    with pytest.raises(ValueError, match=f"learner 'toy_slip' {told}") as refused:
+        gradine.learn(*examples(calm()), method="toy_slip")
+    assert is_refusal(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("learner", "told"),
+    [
+        (Learner("", lambda request: calm()), "learner is named ''; expected letters"),
+        (Learner("two words", lambda request: calm()), "learner is named 'two words'; expected"),
+        (Learner("toy", 3), "learn of learner 'toy' is 3; expected a function"),  # pyright: ignore[reportArgumentType]
+        (calm, "learner is .*; expected Learner"),
+    ],
+)
+def test_what_is_no_learner_is_not_registered(installed, learner, told):
+    with pytest.raises(ValueError, match=told):
+        register(learner)
