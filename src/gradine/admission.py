@@ -50,6 +50,8 @@ def check_request(
 
 def check_size(data: FittingData, seen: Survey) -> None:
     size = float(np.sqrt(np.sum(seen.y_second)))
+    if size == 0.0:  # or so small that its square is
+        size = float(np.max(np.abs(seen.y_mean)))
     if size > LARGEST_OUTPUT or 0.0 < size < 1.0 / LARGEST_OUTPUT:
         raise ValueError(
             f"{data.examples.name}: outputs have size {size:.1g}; expected between "
