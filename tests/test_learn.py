@@ -263,7 +263,6 @@ def test_error_curve_of_heads_of_low_rank():
     [
         ({"method": "magic"}, "method is 'magic'; expected 'auto', 'exact', 'sculpt'"),
         ({"config": LearnConfig(exact=ExactConfig(rank=9))}, "rank is 9; expected between 1 and 6"),
-        ({"config": LearnConfig(held_out_share=1.5)}, "largest_share is 1.5"),
         ({"config": LearnConfig(held_out_share=0.9)}, "none is left to fit"),
         ({"config": ExactConfig()}, "config is of type ExactConfig; expected LearnConfig"),
         ({"seed": 1.5}, "seed is 1.5; expected a whole number"),
@@ -292,6 +291,15 @@ def test_outputs_that_are_zero():
     X, _ = examples_of(plant(1, 6, 3.0, seed=1), 2000)
     fit = learn(X, 0.0 * X)
     assert fit.status is Status.NOTHING_TO_SEE and not fit.learned
+
+
+@pytest.mark.parametrize(("scale", "size"), [(1e-12, 1), (1e-170, 17), (1e-300, 30), (1e-318, 3)])
+def test_outputs_too_small_to_be_squared_are_not_called_zero(scale, size):
+    X, Y = examples_of(plant(1, 6, 3.0, seed=1), 2000)
+    with pytest.raises(
+        ValueError, match=rf"outputs have size .*e-{size}.*; expected between 1e-10"
+    ):
+        learn(X, scale * Y)
 
 
 @pytest.mark.parametrize(("dim", "k", "seed"), [(8, 32, 1), (3, 40, 2)])

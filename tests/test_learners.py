@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +13,9 @@ import pytest
 
 import gradine
 from gradine import plugins
-from gradine.attention_functions import FUNCTIONS
 from gradine.cli import main
 from gradine.learners import LEARNERS, Learner, Request, learners_of, methods, register
+from gradine.refusals import is_refusal
 from gradine.runs import read_result
 from gradine.status import NotLearned, Status
 
@@ -53,9 +53,8 @@ register(Learner("toy_picky", refuse))
 
 
 @pytest.fixture
-def installed(tmp_path, monkeypatch) -> Iterator[Callable[[str, str], None]]:
-    """Installs a module as a package does it, and forgets afterwards what it registered."""
-    before = dict(LEARNERS), dict(FUNCTIONS), set(plugins._loaded)
+def installed(tmp_path, monkeypatch) -> Callable[[str, str], None]:
+    """Installs a module as a package does it."""
 
     def install(name: str, source: str) -> None:
         (tmp_path / f"{name}.py").write_text(source)
@@ -67,10 +66,7 @@ def installed(tmp_path, monkeypatch) -> Iterator[Callable[[str, str], None]]:
         monkeypatch.delitem(sys.modules, name, raising=False)
         importlib.invalidate_caches()
 
-    yield install
-    for kept, now in zip(before, (LEARNERS, FUNCTIONS, plugins._loaded), strict=True):
-        now.clear()
-        now.update(kept)  # pyright: ignore[reportArgumentType,reportCallIssue]
+    return install
 
 
 def calm(dim: int = 6) -> gradine.AttentionLayer:
@@ -112,9 +108,12 @@ def test_an_attention_function_of_an_installed_package_is_learned(installed, tmp
 
 
 def test_the_command_line_lists_it_and_runs_it(installed, tmp_path, monkeypatch, capsys):
-    installed("toy_package", PLUGIN)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
+    # Help is of what is installed when it is shown, not when the command was loaded.
+    assert main(["learn", "--help"]) == 0
+    assert "auto, exact, sculpt." in " ".join(capsys.readouterr().out.split())
+    installed("toy_package", PLUGIN)
     assert main(["learn", "--help"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "auto, exact, sculpt, toy_flat." in told
@@ -146,7 +145,7 @@ def test_a_package_that_fails_is_left_out(installed):
         plugins.load_plugins()  # it is tried once
 
 
-def test_a_learner_may_give_up_and_names_are_taken_once(installed):
+def test_a_learner_may_give_up_and_names_are_taken_once():
     def gives_up(request: Request) -> gradine.AttentionLayer:
         raise NotLearned(Status.TOO_NOISY, "it said so")
 
@@ -157,3 +156,32 @@ def test_a_learner_may_give_up_and_names_are_taken_once(installed):
     for taken in ("auto", "exact", "toy_quitter"):
         with pytest.raises(ValueError, match=f"learner {taken!r} is registered already"):
             register(Learner(taken, gives_up))
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (None, "gave back None; expected an AttentionLayer"),
+        (3, "gave back 3; expected an AttentionLayer"),
+        (calm(5), "gave back AttentionLayer.*; expected one for tokens of 6 coordinates and"),
+    ],
+)
+def test_an_answer_that_is_none_is_the_fault_of_the_learner(answer, told):
+    register(Learner("toy_slip", lambda request: answer))
+    with pytest.raises(ValueError, match=f"learner 'toy_slip' {told}") as refused:
+        gradine.learn(*examples(calm()), method="toy_slip")
+    assert is_refusal(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("learner", "told"),
+    [
+        (Learner("", lambda request: calm()), "learner is named ''; expected letters"),
+        (Learner("two words", lambda request: calm()), "learner is named 'two words'; expected"),
+        (Learner("toy", 3), "learn of learner 'toy' is 3; expected a function"),  # pyright: ignore[reportArgumentType]
+        (calm, "learner is .*; expected Learner"),
+    ],
+)
+def test_what_is_no_learner_is_not_registered(learner, told):
+    with pytest.raises(ValueError, match=told):
+        register(learner)

@@ -78,3 +78,22 @@ def test_blocks_of_one_example_do():
     X = sample_inputs(400, 2, 2, "gaussian", seed=1)
     fit = learn(X, plant(1, 2, 2.0, seed=1)(X), 1, config=LearnConfig(memory=32 * 576))
     assert fit.config.memory // 32 == 576 and fit.learned
+
+
+@pytest.mark.parametrize("method", ["exact", "sculpt"])
+def test_sequences_too_long_for_this_machine_are_refused(method, monkeypatch):
+    """The file is small; attention is not, as it grows with the square of the tokens."""
+    monkeypatch.setattr("gradine.memory.installed_memory", lambda: GIB)
+    X = np.random.default_rng(0).standard_normal((300, 4000, 1))
+    expected = (
+        "memory is 1.07 GB, all of this machine; expected at least 1.28 GB, as one example of 4000 "
+        "tokens takes 384 MB in a fit"
+    )
+    with pytest.raises(ValueError, match=expected):
+        learn(X, X, 1, method)
+
+
+def test_a_fit_that_the_machine_has_no_room_for_is_refused(monkeypatch):
+    monkeypatch.setattr("gradine.memory.installed_memory", lambda: 50_000)
+    with pytest.raises(ValueError, match="memory is 50 kB, all of this machine; expected at least"):
+        workshop(None).task(2, None)

@@ -9,10 +9,13 @@ import numpy as np
 from gradine.attention_functions import attention_function
 from gradine.checks import whole_number
 from gradine.exact.heads import unknowns
+from gradine.exact.workshop import bytes_under_fit
 from gradine.examples import MOST_CERTIFY, Examples, FittingData, Survey
 from gradine.fit import LearnConfig
+from gradine.memory import check_kept, in_words
 
 __all__ = [
+    "check_memory",
     "check_request",
     "check_size",
     "exact_objection",
@@ -22,8 +25,6 @@ __all__ = [
 ]
 
 LARGEST_OUTPUT = 1e10  # beyond, the polish mixes numbers of too different sizes
-
-BAD_BLOCKS = ("stop", "skip")
 
 
 def check_request(
@@ -35,18 +36,6 @@ def check_request(
             f"config is of type {type(config).__name__}; expected LearnConfig, whose fields exact "
             "and sculpt have the settings of the learners"
         )
-    for name in ("confidence", "share"):
-        if not 0.0 < getattr(config, name) < 1.0:
-            raise ValueError(f"{name} is {getattr(config, name)}; expected between 0 and 1")
-    for name in ("validation_examples", "certify_examples"):
-        if getattr(config, name) < 1:
-            raise ValueError(f"{name} is {getattr(config, name)}; expected at least 1")
-    for name in ("memory", "block_size"):
-        if getattr(config, name) is not None:
-            whole_number(name, getattr(config, name), 1)
-    if config.bad_blocks not in BAD_BLOCKS:
-        expected = " or ".join(map(repr, BAD_BLOCKS))
-        raise ValueError(f"bad_blocks is {config.bad_blocks!r}; expected {expected}")
     whole_number("seed", seed, 0)
     if heads == "auto":
         return None
@@ -61,11 +50,20 @@ def check_request(
 
 def check_size(data: FittingData, seen: Survey) -> None:
     size = float(np.sqrt(np.sum(seen.y_second)))
+    if size == 0.0:  # or so small that its square is
+        size = float(np.max(np.abs(seen.y_mean)))
     if size > LARGEST_OUTPUT or 0.0 < size < 1.0 / LARGEST_OUTPUT:
         raise ValueError(
             f"{data.examples.name}: outputs have size {size:.1g}; expected between "
             f"{1 / LARGEST_OUTPUT:g} and {LARGEST_OUTPUT:g} (scale Y)"
         )
+
+
+def check_memory(data: FittingData, config: LearnConfig) -> None:
+    """A small file can ask for much: attention grows with the square of the tokens."""
+    each = bytes_under_fit(data, 1)
+    why = f"one example of {data.seq_len} tokens takes {in_words(each)} in a fit"
+    check_kept(data.memory, config.exact.memory_share, each, why)
 
 
 def sculpt_objection(

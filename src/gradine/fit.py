@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from gradine.exact.config import ExactConfig
 from gradine.examples import Split, Survey, held_out_sizes, make_split
 from gradine.layer import AttentionLayer
 from gradine.sculpt.config import SculptConfig
+from gradine.settings import Chance, Count, Positive, Settings
 from gradine.status import Status
 
 __all__ = ["Asking", "Fit", "LearnConfig", "figures_of"]
@@ -32,7 +33,7 @@ IN_QUERIES = {
 
 
 @dataclass(frozen=True)
-class LearnConfig:
+class LearnConfig(Settings):
     """Settings of a run; those of the learners are in ``sculpt`` and ``exact``.
 
     >>> len(LearnConfig(certify_examples=500).split(5000, seed=0).certify)
@@ -44,31 +45,31 @@ class LearnConfig:
     #: Whether the layer has a constant coordinate (biases); None: decide from the data.
     constant: bool | None = None
     #: Examples kept away to choose between candidates, and to certify the answer.
-    validation_examples: int = 2000
-    certify_examples: int = 2000
+    validation_examples: Count = 2000
+    certify_examples: Count = 2000
     #: The largest share of all examples that either of these may take. Where it is too little for
     #: any certificate, as many certify as one takes, and fewer are left to fit (see `make_split`).
-    held_out_share: float = 0.2
+    held_out_share: Chance = 0.2
     #: Confidence of the certificate.
-    confidence: float = 0.99
+    confidence: Chance = 0.99
     #: An answer counts as learned if the certificate bounds the share of inputs whose relative
     #: error exceeds the tolerance by this share.
-    share: float = 0.05
-    polished_tolerance: float = 1e-3
-    theorem_tolerance: float = 0.5  # what phase 6 alone is held to, when nothing is polished
+    share: Chance = 0.05
+    polished_tolerance: Positive = 1e-3
+    theorem_tolerance: Positive = 0.5  # what phase 6 alone is held to, when nothing is polished
     #: Bytes of memory that blocks and what a learner keeps may take; None: blocks as for 2 GiB, and
     #: the learner's share is one of the memory of the machine.
-    memory: int | None = None
+    memory: Count | None = None
     #: Examples in a block; None: as many as the memory allows.
-    block_size: int | None = None
+    block_size: Count | None = None
     #: Examples that are looked at, the first ones; None: all.
-    examples_budget: int | None = None
+    examples_budget: Count | None = None
     #: Seconds after which the phases of the theorem go on with the examples they have seen; None:
     #: no limit. What is learned then depends on how fast the machine is.
-    time_budget: float | None = None
+    time_budget: Positive | None = None
     #: What a block that cannot be read, or is not finite, does: "stop" the run, or be left out
     #: ("skip") and counted.
-    bad_blocks: str = "stop"
+    bad_blocks: Literal["stop", "skip"] = "stop"
 
     @property
     def least_certify(self) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.admission import check_request, check_size, held_out_objection
+from gradine.admission import check_memory, check_request, check_size, held_out_objection
 from gradine.checks import in_short
 from gradine.engine import BOOKMARKS, Bookmarks, Engine, check_engine
 from gradine.examples import (
@@ -103,7 +103,8 @@ def learn_examples(
     >>> learn_examples(examples, heads=1).status.code
     'learned'
     """
-    began, config = time.perf_counter(), config or LearnConfig()
+    began = time.perf_counter()
+    config = LearnConfig() if config is None else config
     listener = chosen_listener(listener)
     check_engine(engine)
     if not isinstance(examples, Examples):
@@ -120,6 +121,7 @@ def learn_examples(
     data = fitting_data(examples, split, seen, config, listener)
     data = replace(data, engine=engine, bookmarks=bookmarks, deadline=deadline)
     check_size(data, seen)
+    check_memory(data, config)
     first = learners[0]
     if objection := first.objection(data, seen, wanted, config):
         raise ValueError(f"{examples.name}: {objection}")
@@ -240,8 +242,6 @@ def _tell(listener: Listener, seen: int, merged: Any) -> None:
 
 def _deadline(config: LearnConfig) -> float | None:
     seconds = config.time_budget
-    if seconds is not None and (not isinstance(seconds, int | float) or not seconds > 0.0):
-        raise ValueError(f"time_budget is {seconds!r}; expected a positive number of seconds")
     return None if seconds is None else time.monotonic() + seconds
 
 

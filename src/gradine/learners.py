@@ -7,11 +7,13 @@ shown no truth and no held-out example; whether its answer is believed is decide
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from gradine.admission import exact_objection, sculpt_objection
+from gradine.checks import in_short
 from gradine.exact.pipeline import learn_exactly
 from gradine.exact.workshop import RunPhase
 from gradine.examples import FittingData, Survey
@@ -37,6 +39,8 @@ __all__ = [
 
 #: What `auto` tries in turn. A learner that is added is run where it is asked for by name.
 AUTO = ("exact", "sculpt")
+
+NAME = re.compile(r"[\w.-]+")  # what a command line takes as one word
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +88,24 @@ class Learner:
             answer = self.learn(request)
         except NotLearned as stopped:
             return Ended(self.name, None, stopped)
-        return answer if isinstance(answer, Ended) else Ended(self.name, answer)
+        if isinstance(answer, Ended):
+            return answer
+        self._check(answer, request.data)
+        return Ended(self.name, answer)
+
+    def _check(self, answer: Any, data: FittingData) -> None:
+        """What comes from outside may be anything: who wrote the learner is told."""
+        if not isinstance(answer, AttentionLayer):
+            raise ValueError(
+                f"learner {self.name!r} gave back {in_short(answer)}; expected an AttentionLayer, "
+                "such as request.layer(theta, w) makes, or that it raises NotLearned"
+            )
+        fits = data.width in (answer.width, answer.width - answer.constant)
+        if not fits or answer.out_dim != data.out_dim:
+            raise ValueError(
+                f"learner {self.name!r} gave back {answer!r}; expected one for tokens of "
+                f"{data.width} coordinates and outputs of {data.out_dim}"
+            )
 
 
 #: Every learner by its name.
@@ -98,6 +119,18 @@ def register(learner: Learner) -> Learner:
     Traceback (most recent call last):
     ValueError: learner 'exact' is registered already; expected another name
     """
+    if not isinstance(learner, Learner):
+        raise ValueError(f"learner is {in_short(learner)}; expected Learner(name, learn)")
+    if not isinstance(learner.name, str) or not NAME.fullmatch(learner.name):
+        raise ValueError(
+            f"learner is named {in_short(learner.name)}; expected letters, digits, '_', '-' and '.'"
+        )
+    for part in ("learn", "objection"):
+        if not callable(getattr(learner, part)):
+            raise ValueError(
+                f"{part} of learner {learner.name!r} is {in_short(getattr(learner, part))}; "
+                "expected a function"
+            )
     if learner.name in methods():
         raise ValueError(f"learner {learner.name!r} is registered already; expected another name")
     LEARNERS[learner.name] = learner

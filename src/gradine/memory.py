@@ -1,12 +1,15 @@
 """How much memory a run may take: the one place that decides.
 
 What a block and a learner may take follows from the memory that was allowed, never from what
-happens to be free: the same data and settings give the same blocks, and so the same answer, on
-every machine and with any number of workers.
+happens to be free: with any number of workers the same data and settings give the same blocks, and
+so the same answer. Where nothing was allowed, blocks are those of 2 GiB on every machine, and a
+learner may keep its share of what the machine has: only where it could use more examples than
+that, under noise, does a larger machine fit more of them.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
 
@@ -14,6 +17,7 @@ from gradine.checks import whole_number
 
 __all__ = [
     "allowed_bytes",
+    "check_kept",
     "chunk_bytes",
     "examples_in_block",
     "in_words",
@@ -98,6 +102,22 @@ def chunk_bytes(memory: int | None = None) -> int:
 def kept_bytes(memory: int | None, share: float) -> int:
     """What a learner may keep; None: that share of the memory that the machine has."""
     return int(share * (installed_memory() if memory is None else memory))
+
+
+def check_kept(memory: int | None, share: float, needed: float, why: str) -> None:
+    """``ValueError`` if a learner, with its share of the memory, cannot keep what it needs.
+
+    >>> check_kept(1000, 0.5, 600, "so it is")
+    Traceback (most recent call last):
+    ValueError: memory is 1 kB; expected at least 1.2 kB, as so it is
+    """
+    if needed <= kept_bytes(memory, share):
+        return
+    there = f"{in_words(installed_memory())}, all of this machine" if memory is None else ""
+    raise ValueError(
+        f"memory is {there or in_words(memory or 0)}; expected at least "
+        f"{in_words(math.ceil(needed / share))}, as {why}"
+    )
 
 
 def _block_bytes(memory: int | None) -> int:

@@ -82,7 +82,9 @@ def learn_by_queries(
     ('learned', 2, 66)
     """
     began = time.perf_counter()
-    config = config or QueryConfig()
+    config = QueryConfig() if config is None else config
+    if not isinstance(config, QueryConfig):
+        raise ValueError(f"config is of type {type(config).__name__}; expected QueryConfig")
     if rank is not None:
         config = replace(config, exact=replace(config.exact, rank=rank))
     log = None
@@ -171,13 +173,8 @@ def check_query(
     oracle: Oracle, heads: int | str, method: str, seed: int, config: QueryConfig
 ) -> int | None:
     """The number of heads, None for auto; ``ValueError`` for what cannot be asked."""
-    if not isinstance(config, QueryConfig):
-        raise ValueError(f"config is of type {type(config).__name__}; expected QueryConfig")
     if method not in METHODS:
         raise ValueError(f"method is {method!r}; expected {', '.join(map(repr, METHODS))}")
-    for name in ("confidence", "share"):
-        if not 0.0 < getattr(config, name) < 1.0:
-            raise ValueError(f"{name} is {getattr(config, name)}; expected between 0 and 1")
     whole_number("seed", seed, 0)
     if config.exact.attention != "softmax":
         raise ValueError(

@@ -247,7 +247,6 @@ def test_an_oracle_keeps_its_own_log(tmp_path):
         ({"max_queries": -1}, "max_queries is -1"),
         ({"dim": 7}, "dim is 7; expected 8"),
         ({"method": "scalar"}, "method is 'scalar'; expected an oracle with rows='last'"),
-        ({"config": QueryConfig(confidence=1.0)}, "confidence is 1.0"),
     ],
 )
 def test_bad_requests_are_one_clear_line(wrong, words):

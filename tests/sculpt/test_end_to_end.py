@@ -248,9 +248,6 @@ def test_blocks_of_any_size_lead_to_the_same_layer(small):
         ({"heads": True}, "heads is True"),
         ({"heads": "many"}, "heads is 'many'"),
         ({"method": "magic"}, "method is 'magic'"),
-        ({"config": LearnConfig(confidence=1.5)}, "confidence is 1.5"),
-        ({"config": LearnConfig(certify_examples=0)}, "certify_examples is 0"),
-        ({"config": LearnConfig(validation_examples=0)}, "validation_examples is 0"),
         ({"seed": -1}, "seed is -1"),
         ({"X": np.full((8000, 3, 6), np.nan)}, "X has a NaN"),
         (

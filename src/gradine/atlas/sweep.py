@@ -141,7 +141,8 @@ def sweep(
     >>> made.success("exact").tolist(), made.false_certificates
     ([[0.0, 0.0], [1.0, 1.0]], 0)
     """
-    plan = _Plan(x, y, learners, trials, dict(fixed or {}), config or MapConfig())
+    config = MapConfig() if config is None else config
+    plan = _Plan(x, y, learners, trials, dict(fixed or {}), config)
     store = TrialStore(folder, resume=resume)
     missing = [task for task in plan.tasks if store.get(task.key) is None]
     done, began = len(plan.tasks) - len(missing), time.perf_counter()

@@ -13,6 +13,7 @@ from gradine.atlas.setting import Setting
 from gradine.engine import one_thread
 from gradine.layer import AttentionLayer
 from gradine.score import compare
+from gradine.settings import Chance, Settings
 from gradine.students.config import StudentConfig
 
 __all__ = ["LEARNERS", "MapConfig", "Trial", "run_trial"]
@@ -22,7 +23,7 @@ LAYER, EXAMPLES, CHECK = range(3)  # streams of random numbers of one trial
 
 
 @dataclass(frozen=True)
-class MapConfig:
+class MapConfig(Settings):
     """What counts as success, and how students are trained.
 
     >>> MapConfig(tolerance=1e-3).tolerance
@@ -31,12 +32,8 @@ class MapConfig:
 
     #: Largest relative error of a Theta_i of a layer that counts as found; of the function, where
     #: it hides a parity, whose heads are not determined.
-    tolerance: float = 0.01
+    tolerance: Chance = 0.01
     student: StudentConfig = field(default_factory=StudentConfig)
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.tolerance < 1.0:
-            raise ValueError(f"tolerance is {self.tolerance}; expected between 0 and 1")
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ def run_trial(
     >>> trial.success, trial.status, trial.examples, trial.false_certificate
     (True, 'learned', 22, '')
     """
-    config = config or MapConfig()
+    config = MapConfig() if config is None else config
     truth = setting.truth(np.random.default_rng([seed, LAYER]))
     total = setting.n_fit + sum(held_out(setting.n_fit))
     X, Y = setting.sample(truth, total, np.random.default_rng([seed, EXAMPLES]))

@@ -23,6 +23,8 @@ ENGINES = ("auto", "serial", "pool", "dask")
 WORTH_STARTING = 6.0  # where workers have to be started, which takes a second or two
 WORTH_SENDING = 0.5  # where they are there
 
+MOST_PER_CORE = 16  # processes: more only take memory from each other
+
 
 class Auto(Engine):
     """This process, until what is left of a pass is worth a pool on the other cores.
@@ -89,8 +91,7 @@ def open_engine(
     """
     if name not in ENGINES:
         raise ValueError(f"engine is {name!r}; expected one of {', '.join(ENGINES)}")
-    if workers is not None:
-        whole_number("workers", workers, 1)
+    _check_workers(workers)
     if scheduler is not None and name != "dask":
         raise ValueError(f"scheduler is for engine 'dask'; leave it out with {name!r}")
     if scheduler is not None and workers is not None:
@@ -103,3 +104,13 @@ def open_engine(
         return DaskCluster(workers, scheduler)
     count = usable_cores() if workers is None else workers
     return Pool(count) if name == "pool" else Auto(count)
+
+
+def _check_workers(workers: int | None) -> None:
+    if workers is None:
+        return
+    most = MOST_PER_CORE * usable_cores()
+    if whole_number("workers", workers, 1) > most:
+        raise ValueError(
+            f"workers is {workers}; expected at most {most}, which is {MOST_PER_CORE} for each core"
+        )

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
-from numbers import Integral
 
 from gradine.attention_functions import attention_function
 from gradine.exact.deflate import DeflateConfig
 from gradine.exact.mixing import MixConfig
 from gradine.exact.moments import MomentConfig
+from gradine.settings import Count, Positive, Settings, Share, Threshold, Whole
 
 __all__ = ["ExactConfig"]
 
 
 @dataclass(frozen=True)
-class ExactConfig:
+class ExactConfig(Settings):
     """Settings of the exact learner (`python -m benchmarks.exact` prints what they reach).
 
     >>> ExactConfig(rank=4).rank, ExactConfig().attention
@@ -29,104 +28,93 @@ class ExactConfig:
     attention: str = "softmax"
     #: Rank of every Theta_i and W_i; None: full, or what the data say where they are too few for
     #: full heads.
-    rank: int | None = None
+    rank: Count | None = None
     #: Examples that a fit sees, in multiples of the counting bound: more make each step dearer
     #: and the steps hardly fewer.
-    examples_per_bound: float = 8.0
+    examples_per_bound: Positive = 8.0
     #: The most of the memory (see `gradine.memory`) that examples under fit and their attention may
     #: occupy.
-    memory_share: float = 0.3
+    memory_share: Share = 0.3
     #: Entries of a random start have this standard deviation times 1/dim: small, so that no head
     #: is committed to anything; not zero, where all heads are the same.
-    start_scale: float = 0.3
+    start_scale: Positive = 0.3
     #: Starts that are tried before a fit with so many heads is given up.
-    starts: int = 4
+    starts: Count = 4
     #: The same while heads are being counted: most of those fits are there to fail.
-    counting_starts: int = 2
+    counting_starts: Count = 2
     #: Equations for each unknown below which the first start already has penalties: with fewer,
     #: wrong heads can explain the examples nearly as well as the true ones.
-    plenty: float = 2.5
+    plenty: Threshold = 2.5
     #: The penalties of an annealed start fall from this ridge on W, and this decay of Theta, to a
     #: ten-thousandth, ``penalty_levels`` times evenly.
-    first_ridge: float = 1.0
-    first_decay: float = 0.1
-    penalty_levels: int = 9
+    first_ridge: Positive = 1.0
+    first_decay: Positive = 0.1
+    penalty_levels: Count = 9
     #: Steps at one level at most; it is over when three in a row lower the loss by less than this
     #: share.
-    level_steps: int = 40
-    level_worthwhile: float = 2e-3
+    level_steps: Whole = 40
+    level_worthwhile: Threshold = 2e-3
     #: Low rank: penalties in units of the gradient's noise, one level after the other; most steps
     #: of Adam at a level; and the share of every Theta_i that must lie in its largest singular
     #: values, as many as the rank, for the heads to count as visible (it jumps from 0.84 to 0.99).
-    low_rank_levels: tuple[float, ...] = (1.0, 0.7, 0.5)
-    low_rank_steps: int = 1200
-    low_rank_share: float = 0.93
+    low_rank_levels: tuple[Positive, ...] = (1.0, 0.7, 0.5)
+    low_rank_steps: Whole = 1200
+    low_rank_share: Threshold = 0.93
     #: Multiplications of one product with a Jacobian by full matrices, beyond which heads of a
     #: given rank are found one after the other and fitted by their factors alone.
-    wide_work: float = 3e9
+    wide_work: Threshold = 3e9
     #: Steps without penalties, and products with the Jacobian in one of them.
-    steps: int = 80
-    products: int = 160
+    steps: Whole = 80
+    products: Count = 160
     #: Accuracy of such a step far from the end: a rough one goes down as far, and is led astray
     #: less.
-    inexact: float = 0.4
+    inexact: Positive = 0.4
     #: Relative squared residual above which points are evaluated in single precision: far from the
     #: end no more is needed.
-    rough: float = 3e-4
+    rough: Threshold = 3e-4
     #: A walk that ends with a relative squared residual below this goes on with dense normal
     #: equations, if a step takes no more multiplications than ``dense_work``.
-    near_misfit: float = 1e-3
-    dense_work: float = 2e9
-    dense_steps: int = 60
+    near_misfit: Threshold = 1e-3
+    dense_work: Threshold = 2e9
+    dense_steps: Whole = 60
     #: Steps of a fit that goes on from fewer examples to more.
-    refining_steps: int = 25
+    refining_steps: Whole = 25
     #: A start is over when four steps in a row lower the loss by less than this share: near the
     #: heads each step lowers it tenfold, so this is a floor or a trap.
-    worthwhile: float = 0.02
+    worthwhile: Threshold = 0.02
     #: A relative RMS residual below this is rounding, of single-precision labels at worst.
-    exact_residual: float = 1e-6
+    exact_residual: Threshold = 1e-6
     #: Two starts whose misfits agree to this share have found the same floor: noise, not chance.
-    same_floor: float = 0.01
+    same_floor: Threshold = 0.01
     #: Most heads that are tried when they have to be counted.
-    most_heads: int = 64
+    most_heads: Count = 64
     #: The moments are asked for the number of heads only with as many examples as this.
-    spectrum_examples: int = 2000
+    spectrum_examples: Whole = 2000
     #: Trust a count of the moments, and do not try one head fewer, from this confidence on.
-    sure: float = 0.9
+    sure: Threshold = 0.9
     #: Below this confidence a count of the moments is no better than beginning at one head.
-    unsure: float = 0.2
+    unsure: Threshold = 0.2
     #: Examples, in multiples of the counting bound, on which fits to noisy labels are compared:
     #: so many that errors of the heads are small against the noise.
-    ripe_per_bound: float = 40.0
+    ripe_per_bound: Positive = 40.0
     #: One more head must lower the validation error by so many standard errors, and by this share,
     #: to be believed.
-    significance: float = 4.0
-    least_gain: float = 0.005
+    significance: Threshold = 4.0
+    least_gain: Threshold = 0.005
     #: Simulated noises, of which error bars are the mean effect; one where there is no noise.
-    bar_samples: int = 8
+    bar_samples: Count = 8
     #: Error bars of the heads (relative) up to which a noisy answer counts as learned.
-    largest_bar: float = 0.2
+    largest_bar: Threshold = 0.2
     #: Noise (relative to the outputs) up to which a noisy answer counts as learned.
-    largest_noise: float = 0.7
+    largest_noise: Threshold = 0.7
     #: Sizes of nested subsets at which the error is measured, for the report; 0 for none.
-    curve_points: int = 0
+    curve_points: Whole = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         attention_function(self.attention)  # refuses names that nobody knows
-        if self.rank is not None and (not isinstance(self.rank, Integral) or self.rank < 1):
-            raise ValueError(f"rank is {self.rank!r}; expected a whole number from 1 on, or None")
-        for name in ("starts", "counting_starts", "bar_samples", "most_heads"):
-            _check(name, getattr(self, name), least=1)
-        _check("curve_points", self.curve_points, least=0)
-        if not 1.0 <= self.examples_per_bound < math.inf:
+        if self.examples_per_bound < 1.0:
             raise ValueError(
                 f"examples_per_bound is {self.examples_per_bound}; expected at least 1, as fewer "
                 "examples than the bound determine nothing"
             )
-        if not 0.0 < self.memory_share <= 1.0:
-            raise ValueError(f"memory_share is {self.memory_share}; expected above 0, at most 1")
-
-
-def _check(name: str, value: int, least: int) -> None:
-    if not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name} is {value!r}; expected a whole number from {least} on")

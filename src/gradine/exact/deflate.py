@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from gradine.exact.finish import FinishConfig, finish
 from gradine.exact.probes import Probes, find_heads
 from gradine.progress import Tell
+from gradine.settings import Count, Number, Positive, Settings, Size, Threshold, Whole
 from gradine.solvers.narrow import (
     Heads,
     NarrowEvaluation,
@@ -47,34 +48,34 @@ Array = NDArray[np.floating]
 
 
 @dataclass(frozen=True)
-class DeflateConfig:
+class DeflateConfig(Settings):
     """Settings of the search; measured on the layers of a trained model and on planted ones."""
 
     #: Numbers that the rows of a fit say about a Theta_i, for each of its unknowns.
-    fit_per_unknown: float = 4.0
+    fit_per_unknown: Positive = 4.0
     #: Equations for each unknown of a fit, at least.
-    equations_per_unknown: float = 8.0
+    equations_per_unknown: Positive = 8.0
     #: Rows of the moments, in multiples of those of a fit.
-    moment_rows: float = 4.5
+    moment_rows: Positive = 4.5
     #: Probes beyond the missing heads: they show what noise comes to.
-    spare_probes: int = 4
+    spare_probes: Count = 4
     #: Rounds of the moments, at least and at most.
-    probe_rounds: tuple[int, int] = (5, 8)
+    probe_rounds: tuple[Count, Count] = (5, 8)
     #: A probe is a head if its value is above the spare ones by this factor.
-    ratio: float = 1.2
+    ratio: Threshold = 1.2
     #: Norms of Theta_i that are tried for a new head: the moments give its direction.
-    norms: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)
+    norms: tuple[Positive, ...] = (1.0, 2.0, 4.0, 8.0)
     #: Output directions whose variance is below this share of the largest are left to the end.
-    weak_output: float = 1e-4
+    weak_output: Threshold = 1e-4
     #: Steps of a fit while heads are missing, and products with the Jacobian in one.
-    phase_steps: int = 4
-    phase_products: int = 8
-    damping: float = 0.1
+    phase_steps: Whole = 4
+    phase_products: Count = 8
+    damping: Size = 0.1
     #: What a head must be worth on rows that it was not fitted to: 1 if it is right, -1 if it is
     #: noise.
-    least_worth: float = 0.0
+    least_worth: Number = 0.0
     #: Phases that bring no head before the search is given up.
-    patience: int = 2
+    patience: Count = 2
     #: The fit that follows when all heads are there.
     finish: FinishConfig = field(default_factory=FinishConfig)
 

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.progress import Tell
+from gradine.settings import Count, Settings, Size, Threshold, Whole
 from gradine.solvers.logistic import ReadOff, fit_attention, read_attention
 from gradine.solvers.narrow import (
     Heads,
@@ -44,30 +45,30 @@ GOOD, POOR = 0.85, 0.3  # what a step brought, of what it promised
 
 
 @dataclass(frozen=True)
-class FinishConfig:
+class FinishConfig(Settings):
     """Settings of the last fit; measured on the layers of a trained model."""
 
-    last_steps: int = 100
+    last_steps: Whole = 100
     #: Products with the Jacobian in one step: few while the way bends, many once it is straight,
     #: which it never is above a misfit.
-    last_products: tuple[int, int] = (40, 120)
-    linear_misfit: float = 1e-4
-    last_damping: float = 0.01
+    last_products: tuple[Count, Count] = (40, 120)
+    linear_misfit: Threshold = 1e-4
+    last_damping: Size = 0.01
     #: Steps in a row that bring next to nothing, before it ends.
-    last_patience: int = 4
+    last_patience: Count = 4
     #: A head is fitted to its own attention where the squared error of that is larger than what
     #: the other heads leave open by this factor, above the misfit and below it; steps of one such
     #: fit, and products in a step.
-    unexplained: tuple[float, float] = (3.0, 1.6)
-    attention_steps: int = 10
-    attention_products: int = 60
+    unexplained: tuple[Threshold, Threshold] = (3.0, 1.6)
+    attention_steps: Whole = 10
+    attention_products: Count = 60
     #: Twice the rows take part where fresh ones have a misfit that is larger by this factor.
-    overfit: float = 3.0
+    overfit: Threshold = 3.0
     #: Sequences that are kept for this.
-    fresh: int = 256
+    fresh: Count = 256
     #: Relative squared residual of whitened outputs at which a fit is done: well below what
     #: counts as exact, and each further digit takes as long as the one before.
-    least_misfit: float = 1e-14
+    least_misfit: Threshold = 1e-14
 
 
 @dataclass(frozen=True, eq=False)

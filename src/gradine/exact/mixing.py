@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from gradine.attention_functions import SOFTMAX, AttentionFunction
 from gradine.exact.results import Mixed
+from gradine.settings import Count, Positive, Settings, Size, Threshold
 from gradine.solvers.linearisation import Linearisation
 from gradine.solvers.projection import Evaluation, Penalty, Projection
 
@@ -33,21 +34,21 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class MixConfig:
+class MixConfig(Settings):
     """Settings of the mixing."""
 
     #: Rows of Y for each row of the W_i and each unknown of C: the fit must not be able to follow
     #: what the spans leave out, and ten times the unknowns were always enough.
-    rows_per_unknown: float = 10.0
+    rows_per_unknown: Positive = 10.0
     #: Norms of the Theta_i at the start, one start each. Of 63 random mixings 62 reached the best
     #: optimum; the other had started large, so that a modest norm comes first.
-    start_norms: tuple[float, ...] = (1.0, 2.5, 0.5)
+    start_norms: tuple[Positive, ...] = (1.0, 2.5, 0.5)
     #: L-BFGS iterations of a start, and the relative decrease below which it ends: the heads are
     #: refined afterwards, over all parameters.
-    iterations: int = 150
-    tolerance: float = 1e-5
+    iterations: Count = 150
+    tolerance: Size = 1e-5
     #: A start that leaves less than this relative RMS error is taken without trying the others.
-    good_residual: float = 0.25
+    good_residual: Threshold = 0.25
 
 
 def mixing_examples(heads: int, width: int, seq_len: int, config: MixConfig) -> int:

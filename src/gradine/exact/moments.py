@@ -26,6 +26,7 @@ from gradine.engine import time_is_up
 from gradine.exact.operator import LowRank, MomentOperator, moment_operator
 from gradine.exact.results import Spectrum
 from gradine.examples import FittingData
+from gradine.settings import Count, Number, Settings, Threshold, Whole
 
 __all__ = ["MomentConfig", "count_heads", "moment_spectrum"]
 
@@ -33,45 +34,45 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class MomentConfig:
+class MomentConfig(Settings):
     """Settings of the count; each default was chosen by measurement on planted layers."""
 
     #: Singular values that are followed at first, and at most: doubled while heads fill them.
-    probes: int = 16
-    most_probes: int = 256
+    probes: Count = 16
+    most_probes: Count = 256
     #: Singular values followed beyond the heads: what the last head has to stand out from, and
     #: what makes the power iteration converge fast.
-    spare: int = 4
+    spare: Whole = 4
     #: Probes of the null. Four agree to some 5 %: the edge of a noise spectrum is crowded.
-    nulls: int = 4
+    nulls: Count = 4
     #: Rounds of two passes. Two rounds show the heads, the others subtract their mirror image.
-    least_rounds: int = 3
-    most_rounds: int = 12
+    least_rounds: Count = 3
+    most_rounds: Count = 12
     #: Rounds end when no head's value moves by more than this share.
-    settled: float = 0.03
+    settled: Threshold = 0.03
     #: A value counts as signal above this multiple of the null's largest, which a power iteration
     #: approaches from below.
-    edge_factor: float = 1.15
+    edge_factor: Threshold = 1.15
     #: Once there is a head, the others need to be above this multiple of the edge only: the null
     #: has the energy of the heads in its noise.
-    floor: float = 0.75
+    floor: Threshold = 0.75
     #: A fall of this ratio from one value to the next ends the heads, even if there is a steeper
     #: one before it: heads may differ in size, what is beyond them falls slowly.
-    clear_gap: float = 1.3
+    clear_gap: Threshold = 1.3
     #: log-odds that the count is right: offset + gap * log(last head's value / next value)
     #: + depth * log(edge / next value) - unsettled (if the rounds ran out). Fitted to planted
     #: layers with few examples, low rank and heads of unequal size; right as often as it says on
     #: 240 others.
-    confidence_offset: float = -2.4
-    confidence_gap: float = 4.7
-    confidence_depth: float = 7.5
-    confidence_unsettled: float = 1.3
+    confidence_offset: Number = -2.4
+    confidence_gap: Number = 4.7
+    confidence_depth: Number = 7.5
+    confidence_unsettled: Number = 1.3
     #: Blocks of examples that are counted by at first; twice as many, and so on, until the count is
     #: so certain. Fewer examples are all looked at.
-    first_leg: int = 64
-    certain: float = 0.999
+    first_leg: Count = 64
+    certain: Threshold = 0.999
     #: Outputs that are linear in the tokens to this share of their variance show no attention.
-    least_energy: float = 1e-9
+    least_energy: Threshold = 1e-9
 
 
 def moment_spectrum(

@@ -39,7 +39,6 @@ class Probes:
     heads: Heads
     values: Array  #: <M, W_i Theta_i^T>
     edge: float  #: what probes come to where there is no head
-    rounds: int
 
     def clear(self, ratio: float) -> int:
         """How many stand out from the edge."""
@@ -86,7 +85,7 @@ def find_heads(
     U, K = (part[order] for part in theta)
     V, O = (part[order] for part in _cut(W, rank))  # noqa: E741
     heads = Heads(_with_constant(U, X.shape[2]), K, V, np.ascontiguousarray(O.swapaxes(1, 2)))
-    return Probes(heads, values[order], edge, done)
+    return Probes(heads, values[order], edge)
 
 
 def _with_constant(U: Array, width: int) -> Array:

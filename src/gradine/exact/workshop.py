@@ -20,10 +20,10 @@ from gradine.exact.passes import refine_by_passes
 from gradine.exact.results import HeadFit
 from gradine.exact.wide import fit_wide
 from gradine.examples import FittingData
-from gradine.memory import in_words, kept_bytes
+from gradine.memory import check_kept, kept_bytes
 from gradine.progress import Tell
 
-__all__ = ["RunPhase", "Workshop"]
+__all__ = ["RunPhase", "Workshop", "bytes_under_fit"]
 
 Array = NDArray[np.float64]
 
@@ -33,6 +33,13 @@ RunPhase = Callable[[str, type[Any], Callable[[], Any]], Any]
 ENOUGH = 1.05  # equations for each unknown; with fewer, no fit means anything
 LEAST_RIPE = 1000  # examples on which fits to noisy labels are compared, at least
 RANK_ENOUGH = 1.5  # the same where the rank is a guess
+
+
+def bytes_under_fit(data: FittingData, heads: int) -> int:
+    """What one example takes in a fit: for each row and head its attention, its features, and
+    copies of these in single precision."""
+    each_row = 3 * data.seq_len + 3 * data.width + 2 * data.out_dim
+    return 8 * data.seq_len * heads * each_row
 
 
 class Workshop:
@@ -82,9 +89,8 @@ class Workshop:
         data, config = self.data, self.config
         bound = self.unknowns(heads, rank) / (data.seq_len * data.out_dim)
         count = count or math.ceil(config.examples_per_bound * bound)
-        # Attention, features and their single-precision copies, for each row and head.
-        each = 8 * data.seq_len * heads * (3 * data.seq_len + 3 * data.width + 2 * data.out_dim)
-        X, Y = self._sample(self._allowed(count, math.ceil(bound), each))
+        allowed = self._allowed(count, math.ceil(bound), bytes_under_fit(data, heads))
+        X, Y = self._sample(allowed)
         X_fresh, Y_fresh = data.validation()
         if self.like is not None:
             xp = kernels.namespace(self.like)
@@ -95,15 +101,10 @@ class Workshop:
 
     def _allowed(self, count: int, least: int, each: int) -> int:
         """As many of ``count`` examples as memory allows, at ``each`` bytes for one of them."""
-        memory = self.data.memory
-        allowed = kept_bytes(memory, self.config.memory_share) // each
-        if memory is not None and allowed < least:
-            needed = in_words(math.ceil(least * each / self.config.memory_share))
-            raise ValueError(
-                f"memory is {in_words(memory)}; expected at least {needed}, as no fit means "
-                f"anything with fewer than {least} examples"
-            )
-        return min(count, max(least, allowed))
+        memory, share = self.data.memory, self.config.memory_share
+        why = f"no fit means anything with fewer than {least} examples"
+        check_kept(memory, share, least * each, why)
+        return min(count, kept_bytes(memory, share) // each)
 
     def _sample(self, count: int) -> tuple[Array, Array]:
         """Examples drawn at random; where sequences come again, one of each."""

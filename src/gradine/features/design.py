@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.features.maps import FeatureMap
+from gradine.settings import Count, Positive, Settings, Whole
 
 __all__ = ["Design", "RidgeConfig", "Sample", "inner_products"]
 
@@ -17,24 +18,24 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class RidgeConfig:
+class RidgeConfig(Settings):
     """Settings of the solver."""
 
     #: Bytes that are taken by making features.
-    block_bytes: int = 2**27
+    block_bytes: Count = 2**27
     #: Bytes up to which features are kept from one pass to the next.
-    kept_bytes: int = 2**31
+    kept_bytes: Whole = 2**31
     #: The smaller of n and p up to which a Gram matrix is formed in double precision.
-    dense: int = 5000
+    dense: Whole = 5000
     #: The same for eigenvalues, which take twenty times as long as one solution.
-    spectral: int = 10_000
+    spectral: Whole = 10_000
     #: Examples in the preconditioner: few if features are kept and a pass takes little.
-    sample: tuple[int, int] = (4500, 10_000)
+    sample: tuple[Count, Count] = (4500, 10_000)
     #: Relative size of the gradient at which conjugate gradients are done.
-    tolerance: float = 1e-8
+    tolerance: Positive = 1e-8
     #: Iterations of one solve in single precision, and such solves.
-    iterations: int = 200
-    corrections: int = 8
+    iterations: Count = 200
+    corrections: Whole = 8
 
 
 class Design:

@@ -80,8 +80,8 @@ def _validation_error(
     small = replace(
         config,
         chords=False,
-        net_tuples=config.net_tuples // 10,
-        net_examples=config.net_examples // 3,
+        net_tuples=max(config.net_tuples // 10, 1),
+        net_examples=max(config.net_examples // 3, 1),
         refined_tuples=2,
         polish_steps=config.polish_steps // 2,
     )

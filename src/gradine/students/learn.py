@@ -69,7 +69,7 @@ def learn_by_descent(
     True
     """
     require_torch("gradient descent")
-    config = config or StudentConfig()
+    config = StudentConfig() if config is None else config
     if optimizer not in OPTIMIZERS:
         raise ValueError(f"optimizer is {optimizer!r}; expected one of {', '.join(OPTIMIZERS)}")
     whole_number("heads", heads, 1)

@@ -94,7 +94,7 @@ def exact_cost(
     >>> 0.02 < cost.seconds < 1.0, cost.memory > 2**20
     (True, True)
     """
-    config = config or ExactConfig()
+    config = ExactConfig() if config is None else config
     m, d, k = heads, dim, seq_len
     bound = unknowns_bound(m, d, k, out_dim)
     used = min(fitted, math.ceil(config.examples_per_bound * bound))
@@ -120,7 +120,7 @@ def sculpt_cost(
     >>> 1.0 < sculpt_cost(2, 16, 4, 16, 60_000, machine).seconds < 60.0
     True
     """
-    config = config or SculptConfig()
+    config = SculptConfig() if config is None else config
     passes = 3  # carving, carving again, and a pass for the rest
     seconds = passes * ROW_CALLS * machine.call * examples * seq_len
     seconds += PROGRAM_FLOPS * dim**6 / (machine.flops / 2.0)  # these are in double precision

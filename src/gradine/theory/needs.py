@@ -109,7 +109,7 @@ def phase_needs(
     >>> [need.examples for need in phase_needs(1, 8, 3, 4.0, 8, 0.9)]
     [119, 35, 105, 35, 23, 20]
     """
-    config = config or SculptConfig()
+    config = SculptConfig() if config is None else config
     m, k, d = heads, seq_len, dim
     more = 1.0 - PHASE_SHARE * math.log1p(-confidence)
     crude, tight = (matched_probability(m, k, d, scale, t) for t in (CRUDE_MATCH, MATCH))

@@ -141,7 +141,7 @@ def plan(
     m, d = whole_number("heads", heads, 1), whole_number("dim", dim, 2)
     k = whole_number("seq_len", seq_len, 2)  # with one token there is no attention to learn
     outputs = d if out_dim is None else whole_number("out_dim", out_dim, 1)
-    config = config or LearnConfig()
+    config = LearnConfig() if config is None else config
     for name, size in {"dim": d, "seq_len": k, "out_dim": outputs}.items():
         if size > LARGEST:
             raise ValueError(f"{name} is {size}; expected at most {LARGEST}")

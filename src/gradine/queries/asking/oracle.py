@@ -200,7 +200,7 @@ def as_oracle(
             raise ValueError("source is an Oracle already; expected options where it was made")
         _dim_of(source.name, dim, source.dim)
         return source
-    config = config or OracleConfig()
+    config = OracleConfig() if config is None else config
     answerer = answerer_of(source, config.form(), config.name)
     if limit is not None:
         answerer = replace(answerer, limit=limit)
