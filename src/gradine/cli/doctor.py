@@ -103,7 +103,7 @@ def _memory(memory: dict[str, int | None]) -> str:
     sizes = {name: "unknown" if size is None else in_words(size) for name, size in memory.items()}
     told = (
         f"{sizes['available']} available of {sizes['installed']}; "
-        f"a run goes by {sizes['allowed']} unless --memory says otherwise"
+        f"blocks are those of {sizes['allowed']} unless --memory says otherwise"
     )
     available, allowed = memory["available"], memory["allowed"]
     if available is None or allowed is None or available >= allowed:
