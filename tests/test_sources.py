@@ -71,7 +71,7 @@ def test_learning_without_bad_blocks_is_learning_from_the_others(tmp_path):
     [
         ({"block_size": 0}, "block_size is 0; expected"),
         ({"memory": 0}, "memory is 0; expected"),
-        ({"time_budget": "5"}, "time_budget is '5'; expected a positive number of seconds"),
+        ({"time_budget": "5"}, "time_budget is '5'; expected a finite number above 0, or None"),
     ],
 )
 def test_settings_that_make_no_sense_are_named(settings, message):
