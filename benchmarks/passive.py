@@ -54,6 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--minutes", type=float, help="for each student; default: our own time")
     parser.add_argument("--text", action="store_true", help="tokens of real text")
     parser.add_argument("--ours", action="store_true", help="leave the students out")
+    parser.add_argument("--peers", default=",".join(PEERS), help="which students, by name")
     parser.add_argument("--keep", type=Path, help="folder for the layers that are found")
     parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "passive.md")
@@ -61,6 +62,8 @@ def main(arguments: list[str] | None = None) -> None:
     layers = [int(name) for name in options.layers.split(",")]
     if not all(0 <= layer < LAYERS for layer in layers):
         parser.error(f"--layers is {options.layers}; expected numbers from 0 to {LAYERS - 1}")
+    if not set(options.peers.split(",")) <= set(PEERS):
+        parser.error(f"--peers is {options.peers}; expected names of {', '.join(PEERS)}")
     path = options.out.with_suffix(".jsonl")
     store = Store(path, MEASURED_BY, fresh=options.fresh, any_build=True)
     for layer in layers:
@@ -70,9 +73,11 @@ def main(arguments: list[str] | None = None) -> None:
         if options.ours:
             continue
         allowed = _allowed(ours, options.minutes)
-        for name in PEERS:
-            work = partial(_peer, layer, options.text, name, allowed)
-            peer = store.once(work, kind, layer, name, allowed)
+        for name in options.peers.split(","):
+            peer = _trained(store, kind, layer, name, allowed)
+            if peer is None:
+                peer = _peer(layer, options.text, name, allowed)
+                store.put(peer, kind, layer, name)
             print(f"{kind} layer {layer}: {name} {_line(peer)}", flush=True)
     _write(store, options.out, options.minutes)
 
@@ -91,6 +96,14 @@ def examples(layer: int, text: bool) -> tuple[gradine.AttentionLayer, Array, Arr
 def _allowed(ours: dict[str, Any], minutes: float | None) -> float:
     """Seconds of a student."""
     return 60.0 * minutes if minutes else round(ours["fit_seconds"], 1)
+
+
+def _trained(
+    store: Store, kind: str, layer: int, name: str, allowed: float
+) -> dict[str, Any] | None:
+    """The student that was trained for at least so long, if there is one."""
+    peer = store.get(kind, layer, name)
+    return peer if peer is not None and peer["allowed"] >= allowed else None
 
 
 class _FitClock(Listener):
@@ -167,6 +180,7 @@ def _peer(layer: int, text: bool, name: str, allowed: float) -> dict[str, Any]:
     spent = clock() - began
     return {
         "error": _error(student, X, Y),
+        "allowed": allowed,
         "seconds": spent,
         **how,
         "load": os.getloadavg()[0],
@@ -187,7 +201,7 @@ def _write(store: Store, out: Path, minutes: float | None) -> None:
             if ours is None:
                 continue
             allowed = _allowed(ours, minutes)
-            peers = {name: store.get(kind, layer, name, allowed) for name in PEERS}
+            peers = {name: _trained(store, kind, layer, name, allowed) for name in PEERS}
             kept.append({"tokens": kind, "layer": layer, "ours": ours, **peers})
             errors = [peer["error"] for peer in peers.values() if peer]
             right = sum(error <= 1e-3 for error in ours["theta_errors"])
@@ -214,7 +228,7 @@ def _write(store: Store, out: Path, minutes: float | None) -> None:
         *PEERS,
     ]
     table = markdown([*header, "best peer over ours", "status"], lines)
-    long = f"{minutes:g} minutes" if minutes else "as long as our fit took"
+    long = f"{minutes:g} minutes" if minutes else "as long as our fit took, or longer"
     text = (
         "# MiniLM's attention layers from examples\n\n"
         f"`python -m benchmarks.passive`; {EXAMPLES:,} sequences of {SEQ_LEN} tokens. Errors are\n"

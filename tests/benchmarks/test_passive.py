@@ -46,11 +46,22 @@ def test_ours_and_the_students_are_measured_once(small, tmp_path, capsys):
     assert "| gaussian | 1 |" in out.read_text() and "2 of 2" in out.read_text()
     passive.main(arguments)
     assert len(small) == 3
+    arguments[3] = "0.01"
+    passive.main(arguments)  # those that trained for longer still stand
+    assert len(small) == 3
+    arguments[3] = "0.03"
+    passive.main([*arguments, "--peers", "Adam"])
+    assert len(small) == 4
 
 
 def test_layers_that_do_not_exist_are_refused(tmp_path):
     with pytest.raises(SystemExit):
         passive.main(["--layers", "6", "--out", str(tmp_path / "passive.md")])
+
+
+def test_students_that_do_not_exist_are_refused(tmp_path):
+    with pytest.raises(SystemExit):
+        passive.main(["--peers", "Muon", "--out", str(tmp_path / "passive.md")])
 
 
 def test_words_are_cut_into_the_longest_pieces():

@@ -13,8 +13,8 @@ By conjugate gradients, in coordinates in which isotropic tokens make J^T J near
   step of Gauss-Newton, which is not made, is then an estimate of the error itself.
 
 A bar is the root of the sum of squares of these. More examples than a fit may have had take part:
-with 24 equations for each unknown, 90 products tell of a layer of a trained model what 1,000 do not
-with 8. Noise moved the heads more by the root of how many fewer there were.
+with 24 equations for each unknown, 120 products tell of a layer of a trained model what 1,000 do
+not with 8. Noise moved the heads more by the root of how many fewer there were.
 """
 
 from __future__ import annotations
