@@ -11,6 +11,7 @@ import os
 import resource
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -124,6 +125,31 @@ def test_a_store_in_a_zip_whose_directory_lies(tmp_path):
     directory_says(path, "X/c/0/0/0", 3 * 2**30)
     with pytest.raises(ValueError, match=r"data\.zarr\.zip: .*X/c/0/0/0 is damaged"):
         open_examples(path)
+
+
+@pytest.mark.parametrize("name", ["X/c/0/0/0", "X/zarr.json"])
+def test_a_store_in_a_zip_that_unpacks_to_more_than_its_directory_says(tmp_path, name):
+    zarr = pytest.importorskip("zarr")
+    path = tmp_path / "data.zarr.zip"
+    with zarr.storage.ZipStore(path, mode="w", compression=zipfile.ZIP_DEFLATED) as store:
+        group = zarr.open_group(store, mode="w")
+        for label in ("X", "Y"):
+            group.create_array(label, data=X, compressors=None)
+    np.testing.assert_array_equal(open_examples(path).block(0, len(X))[0], X)
+    with zipfile.ZipFile(path) as archive:
+        files = {member: archive.read(member) for member in archive.namelist()}
+    bomb = files[name] + b"\0" * 2**26
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, content in files.items():
+            archive.writestr(member, bomb if member == name else content)
+        packed = archive.getinfo(name).compress_size
+    directory_says(path, name, packed, len(files[name]))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"X\S+ is damaged|Bad CRC-32 for file 'X"):
+        open_examples(path).block(0, len(X))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**24
 
 
 def test_an_example_larger_than_memory_by_its_header(tmp_path):

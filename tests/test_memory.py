@@ -10,7 +10,7 @@ from gradine.examples import ArrayExamples, FittingData, GeneratedExamples
 from gradine.fit import LearnConfig
 from gradine.inputs import plant, sample_inputs
 from gradine.learn import learn
-from gradine.memory import chunk_bytes, examples_in_block, kept_bytes, parse_size
+from gradine.memory import chunk_bytes, examples_in_block, installed_memory, kept_bytes, parse_size
 
 GIB = 2**30
 
@@ -97,3 +97,13 @@ def test_a_fit_that_the_machine_has_no_room_for_is_refused(monkeypatch):
     monkeypatch.setattr("gradine.memory.installed_memory", lambda: 50_000)
     with pytest.raises(ValueError, match="memory is 50 kB, all of this machine; expected at least"):
         workshop(None).task(2, None)
+
+
+@pytest.mark.parametrize(("limit", "expected"), [("max", None), ("4096", 4096), ("9" * 19, None)])
+def test_a_container_may_have_less_memory_than_its_machine(tmp_path, monkeypatch, limit, expected):
+    (tmp_path / "memory.max").write_text(f"{limit}\n")
+    monkeypatch.setattr("gradine.memory.CONTAINER_LIMITS", (tmp_path / "none",))
+    machine = installed_memory()
+    limits = (tmp_path / "none", tmp_path / "memory.max")
+    monkeypatch.setattr("gradine.memory.CONTAINER_LIMITS", limits)
+    assert installed_memory() == (expected or machine)

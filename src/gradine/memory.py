@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from pathlib import Path
 
 from gradine.checks import whole_number
 
@@ -32,6 +33,12 @@ TEMPORARIES = 8  # a kernel's working memory, in multiples of the block it works
 CHUNK_SHARE = 8  # the same for one row of chunks of a store, which can only be read as a whole
 
 MOST_BYTES = 10**18  # more than any machine has, and no more than whole numbers of numpy hold
+
+#: Where Linux tells a container what it may take, in the newer way and in the older one.
+CONTAINER_LIMITS = (
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)
 
 SIZE = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>[kMGT]?)(?P<binary>i?)B?", re.IGNORECASE)
 POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -125,8 +132,23 @@ def _block_bytes(memory: int | None) -> int:
 
 
 def installed_memory() -> int:
-    """Bytes of memory in this machine; two GiB where the system does not tell."""
+    """Bytes that this machine, or the container that this runs in, has; two GiB where it is not
+    told."""
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
-        return 2**31
+        installed = 2**31
+    return min([installed, *_limits()])
+
+
+def _limits() -> list[int]:
+    """Of the container, where there are any: one of them is written as the word max."""
+    found = []
+    for path in CONTAINER_LIMITS:
+        try:
+            text = Path(path).read_text(encoding="ascii").strip()
+        except (OSError, ValueError):
+            continue
+        if text.isdecimal() and int(text) > 0:
+            found.append(int(text))
+    return found

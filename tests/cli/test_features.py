@@ -157,8 +157,13 @@ def test_other_sizes_are_refused(cli, measured, monkeypatch):
     run = ("features", "--figure", "powers", "--quick", "--out", measured)
     answer = cli(*run, "--resume")
     assert answer.code == 2 and "other sizes" in answer.err
+    foreign = measured / "units" / "notes.json"
+    damaged = measured / "units" / units(measured)[0]
+    foreign.write_text('{"mine": 1}')
+    damaged.write_text("{")
     answer = cli(*run, "--overwrite")
     assert answer.code == 0
+    assert foreign.read_text() == '{"mine": 1}' and damaged.read_text() != "{"
 
 
 @pytest.mark.parametrize(

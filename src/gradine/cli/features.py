@@ -106,7 +106,9 @@ class _Held:
         earlier = sorted(self.folder.glob("*.json"))
         check_own(folder, WRITTEN, any(map(_is_unit, earlier)), overwrite)
         if overwrite:
-            for path in (*earlier, *(folder / name for name in WRITTEN)):
+            ours = {self.path(*key) for size in (QUICK, FULL) for key in units_of(FIGURES, size)}
+            units = (path for path in earlier if path in ours or _is_unit(path))
+            for path in (*units, *(folder / name for name in WRITTEN)):
                 path.unlink(missing_ok=True)
         elif earlier and not resume:
             raise ValueError(

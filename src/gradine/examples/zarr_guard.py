@@ -7,6 +7,7 @@ device that never ends: both are looked at before anything is unpacked.
 from __future__ import annotations
 
 import bz2
+import copy
 import lzma
 import math
 import struct
@@ -22,9 +23,7 @@ from gradine.examples.stored import check_member
 from gradine.files import check_regular
 from gradine.memory import in_words
 
-__all__ = ["Guard", "Sizes", "check_codecs", "check_files"]
-
-Sizes = Path | dict[str, int] | None
+__all__ = ["Files", "Guard", "ZippedFiles", "check_codecs", "check_files"]
 
 METADATA = ("zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata")
 METADATA_BYTES = 4 * 2**20
@@ -53,38 +52,68 @@ ZSTD = b"\x28\xb5\x2f\xfd"
 NO_CHUNK = 2**64 - 1
 
 
-def check_files(address: str) -> Sizes:
+class ZippedFiles:
+    """The files in a zip, as its directory tells of them; it stays open."""
+
+    def __init__(self, path: str) -> None:
+        self._archive = zipfile.ZipFile(path)
+        self._members = {member.filename: member for member in self._archive.infolist()}
+        for name, member in self._members.items():
+            try:
+                check_member(member, Path(path).stat().st_size)
+            except ValueError as error:
+                raise ValueError(f"{name} {error}") from error
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {name: member.file_size for name, member in self._members.items()}
+
+    def check(self, name: str) -> None:
+        """``ValueError`` if a file unpacks to more than the directory says.
+
+        zipfile unpacks all of it, two GiB at most, before it cuts off what is too much.
+        """
+        member = self._members[name]
+        if member.compress_type == zipfile.ZIP_STORED:
+            return
+        longer = copy.copy(member)
+        longer.file_size += 1
+        counted = 0
+        with self._archive.open(longer) as file:
+            while piece := file.read(PIECE):
+                counted += len(piece)
+        if counted > member.file_size:
+            raise ValueError(f"{name} is damaged: it unpacks to more than the zip says")
+
+
+Files = Path | ZippedFiles | None
+
+
+def check_files(address: str) -> Files:
     """Refuse a local store whose metadata are no plain small files, before zarr reads them.
 
-    The answer is for `Guard`: the folder, or the sizes of what a zip file holds; None elsewhere.
+    The answer is for `Guard`: the folder, or what a zip file holds; None elsewhere.
     """
     if "://" in address or not Path(address).exists():
         return None
     if Path(address).is_file():
-        with zipfile.ZipFile(address) as archive:
-            members = archive.infolist()
-        for member in members:
-            _check_zipped(member, Path(address).stat().st_size)
-        sizes = {member.filename: member.file_size for member in members}
-        described = {name: n for name, n in sizes.items() if name.rpartition("/")[2] in METADATA}
+        files = ZippedFiles(address)
+        described = {
+            name: size for name, size in files.sizes.items() if name.rpartition("/")[2] in METADATA
+        }
     else:
-        sizes = Path(address)
-        files = [path for name in METADATA for path in (sizes / name, *sizes.glob(f"*/{name}"))]
-        for path in filter(Path.exists, files):
+        files = Path(address)
+        paths = [path for name in METADATA for path in (files / name, *files.glob(f"*/{name}"))]
+        for path in filter(Path.exists, paths):
             check_regular(path)
-        described = {str(path): path.stat().st_size for path in files if path.exists()}
+        described = {str(path): path.stat().st_size for path in paths if path.exists()}
     for name, size in described.items():
         if size > METADATA_BYTES:
             expected = f"expected at most {in_words(METADATA_BYTES)}"
             raise ValueError(f"{name} has {in_words(size)}; {expected}")
-    return sizes
-
-
-def _check_zipped(member: zipfile.ZipInfo, archive_bytes: int) -> None:
-    try:
-        check_member(member, archive_bytes)
-    except ValueError as error:
-        raise ValueError(f"{member.filename} {error}") from error
+        if isinstance(files, ZippedFiles):
+            files.check(name)
+    return files
 
 
 def check_codecs(metadata: dict[str, Any]) -> None:
@@ -114,9 +143,9 @@ def _codec_names(value: Any) -> Iterator[str]:
 
 
 class Guard:
-    """Looks at the stored chunks of one array, each once; ``sizes`` is what `check_files` gave."""
+    """Looks at the stored chunks of one array, each once; ``files`` is what `check_files` gave."""
 
-    def __init__(self, array: Any, numbers: int, sizes: Sizes) -> None:
+    def __init__(self, array: Any, numbers: int, files: Files) -> None:
         metadata = array.metadata.to_dict()
         names = set(_codec_names([metadata.get(name) for name in ("codecs", "compressor")]))
         self._packing = next(iter(names & (HEADED | set(STREAMED))), None)
@@ -128,17 +157,18 @@ class Guard:
         self._inside = math.prod(array.shards or ()) // math.prod(array.chunks)
         self._stored = 2 * self._most * max(self._inside if array.shards else 1, 1)
         self._sharding = _sharding(metadata) if array.shards else None
-        self._sizes = sizes
+        self._files = files
+        self._zipped = files.sizes if isinstance(files, ZippedFiles) else None
         self._seen: set[str] = set()
 
     async def size(self, key: str) -> int | None:
         """Bytes that are stored of a chunk; None if it is not there."""
         path = self._within(key)
         try:
-            if isinstance(self._sizes, Path):
-                check_regular(self._sizes / path)
-            if isinstance(self._sizes, dict):
-                return self._sizes[path]
+            if isinstance(self._files, Path):
+                check_regular(self._files / path)
+            if self._zipped is not None:
+                return self._zipped[path]
             return await self._store.getsize(path)
         except (FileNotFoundError, KeyError):
             return None
@@ -150,6 +180,8 @@ class Guard:
         if size > self._stored:
             most = in_words(self._stored)
             raise ValueError(f"has {in_words(size)} for chunk {key}; expected at most {most}")
+        if isinstance(self._files, ZippedFiles):
+            self._files.check(self._within(key))
         for start, stop in await self._packed(self._within(key), size):
             await self._check_packed(key, start, stop)
         self._seen.add(key)

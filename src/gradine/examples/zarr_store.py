@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from gradine.examples.source import StoredExamples
 from gradine.examples.stored import as_doubles, check_numeric
-from gradine.examples.zarr_guard import Guard, Sizes, check_codecs, check_files
+from gradine.examples.zarr_guard import Files, Guard, check_codecs, check_files
 from gradine.files import atomic_folder, read_json
 from gradine.memory import chunk_bytes, examples_in_block, in_words
 
@@ -60,8 +60,8 @@ class ZarrExamples(StoredExamples):
         self.address, self._options, self._memory = os.fspath(address), options, memory
         with warnings.catch_warnings():  # of what else is there: what matters here is refused
             warnings.simplefilter("ignore")
-            group, sizes = _open_group(self.address, options)
-            X, Y = (_Chunked(self.address, group, label, memory, sizes) for label in ("X", "Y"))
+            group, files = _open_group(self.address, options)
+            X, Y = (_Chunked(self.address, group, label, memory, files) for label in ("X", "Y"))
         super().__init__(self.address, X, Y)
         self.piece = min(self.n, max(X.rows, Y.rows))
 
@@ -74,7 +74,7 @@ class _Chunked:
     """One array of a store; whole chunks are read, and one is kept that the next block needs."""
 
     def __init__(
-        self, address: str, group: Any, label: str, memory: int | None, sizes: Sizes
+        self, address: str, group: Any, label: str, memory: int | None, files: Files
     ) -> None:
         import zarr
 
@@ -101,7 +101,7 @@ class _Chunked:
                 f"expected at most {in_words(chunk_bytes(memory))} (write smaller chunks, or allow "
                 "more memory)"
             )
-        self._guard = Guard(found, numbers, sizes)
+        self._guard = Guard(found, numbers, files)
         self._kept: tuple[int, NDArray] = (0, np.empty((0, *self.shape[1:])))
 
     def read(self, start: int, stop: int) -> Array:
@@ -223,11 +223,11 @@ def _of_length(rows: int, blocks: Iterable[Array]) -> Iterator[Array]:
         yield np.concatenate(held)
 
 
-def _open_group(address: str, options: dict[str, Any] | None) -> tuple[Any, Sizes]:
+def _open_group(address: str, options: dict[str, Any] | None) -> tuple[Any, Files]:
     zarr = _zarr(address)
     try:
-        sizes = check_files(address)
-        return zarr.open_group(_store(zarr, address, options), mode="r"), sizes
+        files = check_files(address)
+        return zarr.open_group(_store(zarr, address, options), mode="r"), files
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{address}: no zarr group with arrays X and Y there") from error
     except ImportError as error:
