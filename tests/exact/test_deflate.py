@@ -151,7 +151,7 @@ def test_a_wide_layer_is_learned_without_full_matrices(constant):
     config = gradine.LearnConfig(exact=exact)
     fit = gradine.learn(X, layer(X), heads=4, method="exact", config=config)
     assert fit.status.code == "learned" and fit.phases["identify"].determined
-    assert fit.phases["fit_4"].reasons == ["strongest heads first, by moments of what is left"]
+    assert fit.phases["fit_4"].reasons == ["strongest heads first, by what is left of the outputs"]
     assert gradine.compare(fit.layer, layer, seq_len=6).theta_error.max() < 1e-9
 
 

@@ -3,11 +3,12 @@
 1. Outputs are whitened by the covariance of what is not linear in the tokens. Without noise a weak
    direction of the outputs says as much as a strong one, and the heads' W_i become nearly
    orthogonal and flat.
-2. Moments of the residual show heads (`gradine.exact.probes`). Those that stand out from the noise
-   are fitted together with all heads before them, by Gauss-Newton on their factors with linear
-   terms left free: these stand for the heads that are still missing, and give the sign of the new
-   ones.
-3. The residual now has less noise, and shows weaker heads. When all are found, the linear terms are
+2. Where outputs have room for it, heads are found by the spaces of outputs that they write to
+   (`gradine.exact.spaces`), and each is fitted in its own (`gradine.exact.own_outputs`). Where they
+   have not, moments of the residual show heads (`gradine.exact.probes`), the strongest first.
+3. New heads are fitted together with all heads before them, by Gauss-Newton on their factors with
+   linear terms left free: these stand for the heads that are still missing.
+4. The residual now has less noise, and shows weaker heads. When all are found, the linear terms are
    dropped and Gauss-Newton goes on to the end (`gradine.exact.finish`).
 
 A row of outputs says only k - 1 numbers about the Theta_i of a head, however many outputs there
@@ -22,17 +23,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from gradine.exact.finish import FinishConfig, finish
-from gradine.exact.probes import Probes, find_heads
+from gradine.exact.finish import FinishConfig, Finished, finish
+from gradine.exact.own_outputs import head_of_space
+from gradine.exact.probes import find_heads
+from gradine.exact.spaces import find_spaces
 from gradine.progress import Tell
-from gradine.settings import Count, Number, Positive, Settings, Size, Threshold, Whole
-from gradine.solvers.narrow import (
-    Heads,
-    NarrowEvaluation,
-    NarrowProblem,
-    balanced,
-    gauss_newton_step,
-)
+from gradine.settings import Count, Number, Positive, Settings, Share, Size, Threshold, Whole
+from gradine.solvers.narrow import Heads, NarrowEvaluation, NarrowProblem, balanced
+from gradine.solvers.narrow_walk import descend, outputs_of, scaled
 
 __all__ = [
     "DeflateConfig",
@@ -46,6 +44,8 @@ __all__ = [
 
 Array = NDArray[np.floating]
 
+ROOM = 1.2  # heads that need more outputs than there are, by this factor, have none of their own
+
 
 @dataclass(frozen=True)
 class DeflateConfig(Settings):
@@ -57,6 +57,14 @@ class DeflateConfig(Settings):
     equations_per_unknown: Positive = 8.0
     #: Rows of the moments, in multiples of those of a fit.
     moment_rows: Positive = 4.5
+    #: Starts of the search for the space of a head's outputs, and rounds from each.
+    space_starts: Count = 3
+    space_rounds: Count = 14
+    #: Steps of the fit of a head within its own outputs, products with the Jacobian in one, and
+    #: the share of what is left that a step has to take away for another one.
+    own_steps: Whole = 10
+    own_products: Count = 12
+    own_worthwhile: Share = 0.05
     #: Probes beyond the missing heads: they show what noise comes to.
     spare_probes: Count = 4
     #: Rounds of the moments, at least and at most.
@@ -69,13 +77,17 @@ class DeflateConfig(Settings):
     weak_output: Threshold = 1e-4
     #: Steps of a fit while heads are missing, and products with the Jacobian in one.
     phase_steps: Whole = 4
-    phase_products: Count = 8
+    phase_products: Count = 16
+    phase_worthwhile: Share = 0.02
     damping: Size = 0.1
     #: What a head must be worth on rows that it was not fitted to: 1 if it is right, -1 if it is
     #: noise.
     least_worth: Number = 0.0
     #: Phases that bring no head before the search is given up.
     patience: Count = 2
+    #: Relative squared residual above which a fit has ended in a local minimum, and heads that were
+    #: found by the spaces of their outputs are looked for by moments.
+    stalled: Threshold = 1e-4
     #: The fit that follows when all heads are there.
     finish: FinishConfig = field(default_factory=FinishConfig)
 
@@ -125,13 +137,20 @@ def deflate(
     problem = NarrowProblem(X32[:n_fit], Yw[:n_fit], dim, free=True)
     unseen = slice(max(n_fit, len(X32) - n_fit), None)
     fresh = NarrowProblem(X32[unseen], Yw[unseen], dim, free=True) if len(X32) > n_fit else None
-    search = _Search(everything, problem, fresh, rank, config, np.random.default_rng(seed), tell)
-    found: Heads | None = None
-    while search.missing(heads, found) and search.idle < config.patience:
-        found = search.phase(heads, found)
-    assert found is not None
+    rng = np.random.default_rng(seed)
     whitened = Y @ whitening.astype(np.float64)
-    last = finish(X, whitened, dim, found, n_fit, config.finish, tell)
+    ways = [True, False] if heads * rank < ROOM * everything.out_dim else [False]
+    tries: list[tuple[_Search, Finished]] = []
+    for by_spaces in ways:
+        search = _Search(everything, problem, fresh, heads, rank, by_spaces, config, rng, tell)
+        found: Heads | None = None
+        while search.missing(found) and search.idle < config.patience:
+            found = search.phase(found)
+        assert found is not None
+        tries.append((search, finish(X, whitened, dim, found, n_fit, config.finish, tell)))
+        if tries[-1][1].misfit <= config.stalled:
+            break
+    search, last = min(tries, key=lambda one: one[1].misfit)
     theta, w = fitted_layer(X[: last.examples], Y[: last.examples], dim, last.heads)
     return Deflated(
         theta,
@@ -139,7 +158,7 @@ def deflate(
         search.misfits + last.misfits,
         search.phases,
         last.examples * X.shape[1],
-        problem.products + last.products,
+        problem.products + sum(last.products for _, last in tries),
     )
 
 
@@ -162,31 +181,81 @@ class _Search:
         everything: NarrowProblem,
         problem: NarrowProblem,
         fresh: NarrowProblem | None,
+        heads: int,
         rank: int,
+        by_spaces: bool,
         config: DeflateConfig,
         rng: np.random.Generator,
         tell: Tell | None,
     ) -> None:
-        self.everything, self.problem, self.rank = everything, problem, rank
-        self.fresh = fresh
+        self.everything, self.problem, self.fresh = everything, problem, fresh
+        self.heads, self.rank, self.by_spaces = heads, rank, by_spaces
         self.config, self.rng, self.tell = config, rng, tell
         self.misfits: list[float] = []
         self.phases: list[int] = []
         self.idle = 0
         self.left: Array | None = None  # probes that were no heads yet, for the next phase
 
-    def missing(self, heads: int, found: Heads | None) -> int:
-        return heads - (0 if found is None else len(found.U))
+    def missing(self, found: Heads | None) -> int:
+        return self.heads - (0 if found is None else len(found.U))
 
-    def phase(self, heads: int, found: Heads | None) -> Heads:
+    def phase(self, found: Heads | None) -> Heads:
         """Heads that the residual shows, and a fit of all heads so far."""
-        data, config, count = self.everything, self.config, self.missing(heads, found)
-        rest = data.Y.copy()
-        if found is not None:
-            rest -= _outputs(data, found)
-        linear, predicted = data.linear_part(rest)
-        rest -= predicted
-        R = rest.reshape(data.n, data.k, -1)
+        data, config, count = self.everything, self.config, self.missing(found)
+        left = data.Y if found is None else data.Y - outputs_of(data, found)
+        if self.by_spaces and self.idle == 0:
+            new, clear = self._by_spaces(left, count), count
+        else:
+            new, clear = self._by_moments(left, count)
+        joined = new if found is None else found.joined(new)
+        joined = descend(
+            self.problem,
+            joined,
+            config.phase_steps,
+            config.phase_products,
+            config.damping,
+            config.phase_worthwhile,
+            self._went_to,
+        )
+        believed = self._believed(joined)
+        brought = self.missing(found) - self.missing(believed)
+        self.idle = 0 if clear and brought > 0 else self.idle + 1
+        self.phases.append(brought)
+        return believed
+
+    def _by_spaces(self, left: Array, count: int) -> Heads:
+        """Heads by the spaces of outputs that they write to, each fitted in its own."""
+        config, data, problem = self.config, self.everything, self.problem
+        rest = left - data.linear_part(left)[1]
+        spaces = find_spaces(
+            rest,
+            count,
+            self.rank,
+            starts=config.space_starts,
+            rounds=config.space_rounds,
+            rng=self.rng,
+        )
+        heads = [
+            head_of_space(
+                data,
+                problem,
+                left,
+                space,
+                norms=config.norms,
+                steps=config.own_steps,
+                products=config.own_products,
+                damping=config.damping,
+                worthwhile=config.own_worthwhile,
+            )
+            for space in spaces
+        ]
+        return balanced(Heads(*(np.concatenate(parts) for parts in zip(*heads, strict=True))))
+
+    def _by_moments(self, left: Array, count: int) -> tuple[Heads, int]:
+        """Heads that moments show, and how many of them stand out."""
+        data, problem, config = self.everything, self.problem, self.config
+        linear, predicted = data.linear_part(left)
+        R = (left - predicted).reshape(data.n, data.k, -1)
         R = R / np.sqrt(np.mean(R * R))
         probes = find_heads(
             data.X,
@@ -202,15 +271,10 @@ class _Search:
         )
         clear = min(probes.clear(config.ratio), count)
         # Where none stands out, the fit may still tell heads from noise.
-        new = self._scaled(_first(probes, clear or count), linear[data.width :], found)
         self.left = probes.heads.w[clear:] if clear else None
-        joined = new if found is None else found.joined(new)
-        joined = self._fit(self.problem, joined, config.phase_steps, config.phase_products, 0.03)
-        believed = self._believed(joined)
-        brought = self.missing(heads, found) - self.missing(heads, believed)
-        self.idle = 0 if clear and brought > 0 else self.idle + 1
-        self.phases.append(brought)
-        return believed
+        first = Heads(*(part[: clear or count] for part in probes.heads))
+        rows = problem.with_outputs(left[: len(problem.Y)])
+        return scaled(rows, first, linear[data.width :], config.norms), clear
 
     def _believed(self, heads: Heads) -> Heads:
         """The heads that explain rows which no fit has seen, at least one."""
@@ -219,54 +283,6 @@ class _Search:
         worth = worth_of(self.fresh, heads)
         keep = worth >= min(self.config.least_worth, float(worth.max()))
         return heads if keep.all() else Heads(*(part[keep] for part in heads))
-
-    def _scaled(self, new: Heads, rest: Array, found: Heads | None) -> Heads:
-        """New heads with the sign, and the norms of Theta_i and W_i, that explain most.
-
-        (Theta, W) and (-Theta, -W) look alike to the moments. What is linear in the other tokens is
-        the sum of the missing W_i, and tells them apart.
-        """
-        signs = np.where(np.sum(new.w * rest, axis=(1, 2)) < 0.0, -1.0, 1.0)[:, None, None]
-        signs = signs.astype(new.U.dtype)
-        new = Heads(signs * new.U, new.K, new.V, signs * new.O)
-        problem, norms = self.problem, self.config.norms
-        residual = problem.Y.copy()
-        if found is not None:
-            residual -= _outputs(problem, found)
-        residual -= problem.linear_part(residual)[1]
-        m, rank = len(new.U), self.rank
-        gains, sizes = np.zeros((len(norms), m)), np.zeros((len(norms), m))
-        for row, norm in enumerate(norms):
-            root = np.float32(math.sqrt(norm))
-            at = problem.evaluate(Heads(root * new.U, root * new.K, new.V, new.O))
-            for i in range(m):
-                out = at.hidden[:, i * rank : (i + 1) * rank] @ new.O[i]
-                out -= problem.linear_part(out)[1]
-                inner, square = float(np.vdot(out, residual)), float(np.vdot(out, out))
-                sizes[row, i] = inner / square
-                gains[row, i] = inner * abs(inner) / square
-        best = np.argmax(gains, axis=0)
-        roots = np.sqrt(np.array(norms)[best]).astype(np.float32)[:, None, None]
-        size = np.maximum(sizes[best, np.arange(m)], 1e-3 * np.abs(sizes).max())
-        return balanced(Heads(roots * new.U, roots * new.K, new.V, _column(size) * new.O))
-
-    def _fit(
-        self, problem: NarrowProblem, heads: Heads, steps: int, products: int, accuracy: float
-    ) -> Heads:
-        """Damped steps in single precision."""
-        at, damping = problem.evaluate(heads), self.config.damping
-        for _ in range(steps):
-            step, promised = gauss_newton_step(problem, at, damping, products, accuracy)
-            there = problem.evaluate(balanced(at.heads.plus(step)))
-            gain = (at.misfit - there.misfit) / max(promised, 1e-30)
-            self._went_to(there if gain > 0.0 else at)
-            damping *= 4.0 if gain <= 0.0 else 2.0 if gain < 0.3 else 1.0 if gain < 0.7 else 0.4
-            if gain > 0.0:
-                worthwhile = there.misfit < 0.98 * at.misfit
-                at = there
-                if not worthwhile:
-                    break
-        return at.heads
 
     def _went_to(self, at: NarrowEvaluation) -> None:
         self.misfits.append(at.misfit)
@@ -289,20 +305,6 @@ def worth_of(problem: NarrowProblem, heads: Heads) -> NDArray[np.float64]:
         c -= problem.linear_part(c)[1]
         worth[i] = 1.0 + 2.0 * float(np.vdot(at.residual, c)) / max(float(np.vdot(c, c)), 1e-30)
     return worth
-
-
-def _first(probes: Probes, count: int) -> Heads:
-    return Heads(*(part[:count] for part in probes.heads))
-
-
-def _column(values: Array) -> Array:
-    return values.astype(np.float32)[:, None, None]
-
-
-def _outputs(problem: NarrowProblem, heads: Heads) -> Array:
-    """What the heads give for the examples of a problem."""
-    at = problem.evaluate(heads)
-    return at.hidden @ heads.O.reshape(-1, problem.out_dim)
 
 
 def fitted_layer(

@@ -76,7 +76,8 @@ class Finished:
     """Where the last fit ended."""
 
     heads: Heads
-    misfits: list[float]  #: relative squared residual after each step
+    misfit: float  #: relative squared residual
+    misfits: list[float]  #: the same after each step
     examples: int  #: that took part at last
     products: int  #: with the Jacobian and its transpose
 
@@ -156,7 +157,7 @@ def finish(
         misfits.append(at.misfit)
         if tell is not None:
             tell(math.sqrt(at.misfit), lambda at=at: at.heads.theta)
-    return Finished(at.heads, misfits, rows.exact.n, done + rows.rough.products)
+    return Finished(at.heads, at.misfit, misfits, rows.exact.n, done + rows.rough.products)
 
 
 def _change(gain: float) -> float:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from gradine.kernels import side_by_side
 from gradine.solvers.narrow import Heads
 
-__all__ = ["Probes", "find_heads"]
+__all__ = ["Probes", "find_heads", "theta_moment"]
 
 Array = NDArray[np.floating]
 
@@ -86,6 +86,12 @@ def find_heads(
     V, O = (part[order] for part in _cut(W, rank))  # noqa: E741
     heads = Heads(_with_constant(U, X.shape[2]), K, V, np.ascontiguousarray(O.swapaxes(1, 2)))
     return Probes(heads, values[order], edge)
+
+
+def theta_moment(X: Array, R: Array, dim: int, w: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Factors of the Theta_i, of unknown size, of heads (p) with these W_i = V_i O_i^T alone."""
+    U, K = _cut(_theta_pass(X, R, dim, w), w[0].shape[2])
+    return _with_constant(U, X.shape[2]), K
 
 
 def _with_constant(U: Array, width: int) -> Array:

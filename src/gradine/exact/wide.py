@@ -20,7 +20,7 @@ from gradine.exact.results import HeadFit
 __all__ = ["fit_wide"]
 
 CHECKED = 500  # examples under fit whose residual is taken: full matrices make each one dear
-REASON = "strongest heads first, by moments of what is left"
+REASON = "strongest heads first, by what is left of the outputs"
 
 
 def fit_wide(task: FitTask, heads: int, rank: int) -> HeadFit:

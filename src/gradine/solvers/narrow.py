@@ -17,6 +17,7 @@ damping it is what holds a step back.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -123,6 +124,13 @@ class NarrowProblem:
             gram = (self._design.T @ self._design).astype(np.float64)
             gram.flat[:: len(gram) + 1] += 1e-9 * np.trace(gram) / len(gram)
             self._inverse = np.linalg.inv(gram)
+
+    def with_outputs(self, outputs: Array) -> NarrowProblem:
+        """The same tokens with other outputs (n k, o)."""
+        other = copy(self)
+        other.Y, other.out_dim, other.products = outputs, outputs.shape[1], 0
+        other.energy = max(float(np.vdot(outputs, outputs)), TINY)
+        return other
 
     def linear_part(self, outputs: Array) -> tuple[Array, Array]:
         """The regression of outputs on what is free: coefficients, and what they predict."""
