@@ -12,6 +12,7 @@ from gradine.exact.config import ExactConfig
 from gradine.exact.deflate import DeflateConfig, deflate, rows_needed, worth_of
 from gradine.exact.finish import FinishConfig, finish
 from gradine.exact.probes import find_heads
+from gradine.exact.spaces import Space
 from gradine.solvers.narrow import Heads, NarrowProblem
 
 CONFIG = DeflateConfig(moment_rows=12.0, finish=FinishConfig(least_misfit=1e-26))
@@ -55,6 +56,33 @@ def test_narrow_heads_are_found_to_rounding(constant):
     assert match.function_error < 1e-10
     assert match.theta_error.max() < 1e-9 and match.w_error.max() < 1e-9
     assert sum(found.phases) >= 1 and found.misfits[-1] < 1e-20
+
+
+def learned_to(found, layer):
+    return gradine.compare(gradine.AttentionLayer(found.theta, found.w), layer, seq_len=6)
+
+
+def test_heads_that_spaces_do_not_show_are_found_by_moments(monkeypatch):
+    layer = narrow_layer(4, 32, 4, seed=1)
+    X = tokens(rows_needed(4, 4, (6, 32, 32, 32), CONFIG)[1], 6, 32, 2)
+
+    def anything(R, count, rank, *, rng, **_):
+        basis = np.linalg.qr(rng.standard_normal((R.shape[1], rank)))[0].astype(R.dtype)
+        return [Space(basis, basis.T)] * count
+
+    monkeypatch.setattr("gradine.exact.deflate.find_spaces", anything)
+    found = deflate(X, layer(X), 32, 4, 4, CONFIG, seed=0)
+    assert learned_to(found, layer).theta_error.max() < 1e-9
+
+
+def test_heads_that_share_their_outputs_are_found_by_moments(monkeypatch):
+    wide = narrow_layer(4, 32, 4, seed=1)
+    mix = np.random.default_rng(0).standard_normal((32, 12)) / np.sqrt(32)
+    layer = gradine.AttentionLayer(wide.theta, wide.w @ mix)
+    X = tokens(rows_needed(4, 4, (6, 32, 32, 12), CONFIG)[1], 6, 32, 2)
+    monkeypatch.setattr("gradine.exact.deflate.find_spaces", None)  # not called
+    found = deflate(X, layer(X), 32, 4, 4, CONFIG, seed=0)
+    assert learned_to(found, layer).theta_error.max() < 1e-9
 
 
 def test_probes_show_heads_where_there_are_some_and_none_in_noise():

@@ -9,10 +9,11 @@ from gradine.exact.deflate import DeflateConfig, whitened_outputs
 from gradine.exact.own_outputs import head_of_space
 from gradine.exact.spaces import Space, find_spaces
 from gradine.solvers.narrow import NarrowProblem
+from gradine.solvers.narrow_walk import Walk
 from tests.exact.test_deflate import narrow_layer, tokens
 
 HEADS, DIM, RANK, K = 4, 48, 8, 6
-OWN = {"norms": (1.0, 2.0, 4.0), "steps": 10, "products": 12, "damping": 0.1, "worthwhile": 0.05}
+WALK = Walk(steps=10, products=12, damping=0.1, worthwhile=0.05)
 
 
 def seen(kind, n=6000, seed=1):
@@ -87,7 +88,7 @@ def test_a_head_is_learned_in_its_own_outputs(kind):
         basis = np.linalg.svd(w[i])[2][:RANK].astype(np.float32)
         draw = np.random.default_rng(i).standard_normal(basis.shape).astype(np.float32)
         basis = np.linalg.qr((basis + 0.02 * draw).T)[0].T
-        head = head_of_space(problem, rows, problem.Y, Space(basis.T, basis), **OWN)
+        head = head_of_space(problem, rows, problem.Y, Space(basis.T, basis), (1.0, 2.0), WALK)
         cosine = np.sum(head.theta[0] * layer.theta[i])
         cosine /= np.linalg.norm(head.theta) * np.linalg.norm(layer.theta[i])
         assert cosine > 0.95

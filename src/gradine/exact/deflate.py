@@ -30,7 +30,7 @@ from gradine.exact.spaces import find_spaces
 from gradine.progress import Tell
 from gradine.settings import Count, Number, Positive, Settings, Share, Size, Threshold, Whole
 from gradine.solvers.narrow import Heads, NarrowEvaluation, NarrowProblem, balanced
-from gradine.solvers.narrow_walk import descend, outputs_of, scaled
+from gradine.solvers.narrow_walk import Walk, descend, outputs_of, scaled
 
 __all__ = [
     "DeflateConfig",
@@ -208,15 +208,10 @@ class _Search:
         else:
             new, clear = self._by_moments(left, count)
         joined = new if found is None else found.joined(new)
-        joined = descend(
-            self.problem,
-            joined,
-            config.phase_steps,
-            config.phase_products,
-            config.damping,
-            config.phase_worthwhile,
-            self._went_to,
+        walk = Walk(
+            config.phase_steps, config.phase_products, config.damping, config.phase_worthwhile
         )
+        joined = descend(self.problem, joined, walk, self._went_to)
         believed = self._believed(joined)
         brought = self.missing(found) - self.missing(believed)
         self.idle = 0 if clear and brought > 0 else self.idle + 1
@@ -225,7 +220,7 @@ class _Search:
 
     def _by_spaces(self, left: Array, count: int) -> Heads:
         """Heads by the spaces of outputs that they write to, each fitted in its own."""
-        config, data, problem = self.config, self.everything, self.problem
+        config, data = self.config, self.everything
         rest = left - data.linear_part(left)[1]
         spaces = find_spaces(
             rest,
@@ -235,19 +230,9 @@ class _Search:
             rounds=config.space_rounds,
             rng=self.rng,
         )
+        walk = Walk(config.own_steps, config.own_products, config.damping, config.own_worthwhile)
         heads = [
-            head_of_space(
-                data,
-                problem,
-                left,
-                space,
-                norms=config.norms,
-                steps=config.own_steps,
-                products=config.own_products,
-                damping=config.damping,
-                worthwhile=config.own_worthwhile,
-            )
-            for space in spaces
+            head_of_space(data, self.problem, left, space, config.norms, walk) for space in spaces
         ]
         return balanced(Heads(*(np.concatenate(parts) for parts in zip(*heads, strict=True))))
 

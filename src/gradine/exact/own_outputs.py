@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from gradine.exact.probes import theta_moment
 from gradine.exact.spaces import Space
 from gradine.solvers.narrow import Heads, NarrowProblem
-from gradine.solvers.narrow_walk import descend, scaled
+from gradine.solvers.narrow_walk import Walk, descend, scaled
 
 __all__ = ["head_of_space"]
 
@@ -32,12 +32,8 @@ def head_of_space(
     rows: NarrowProblem,
     outputs: Array,
     space: Space,
-    *,
     norms: tuple[float, ...],
-    steps: int,
-    products: int,
-    damping: float,
-    worthwhile: float,
+    walk: Walk,
 ) -> Heads:
     """The head (1, ...) that writes to this space of the ``outputs`` (n k, q) of ``everything``.
 
@@ -52,5 +48,5 @@ def head_of_space(
     U, K = theta_moment(everything.X, rest, everything.dim, (V[None], identity))
     problem = rows.with_outputs(own[: len(rows.Y)])
     start = scaled(problem, Heads(U, K, V[None], identity), others, norms)
-    head = descend(problem, start, steps, products, damping, worthwhile)
+    head = descend(problem, start, walk)
     return head._replace(O=head.O @ space.write)

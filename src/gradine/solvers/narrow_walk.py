@@ -6,6 +6,7 @@ They serve while heads are missing. The end of a fit is `gradine.exact.finish`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +19,22 @@ from gradine.solvers.narrow import (
     gauss_newton_step,
 )
 
-__all__ = ["descend", "outputs_of", "scaled"]
+__all__ = ["Walk", "descend", "outputs_of", "scaled"]
 
 Array = NDArray[np.floating]
 
 ACCURACY = 0.03  # of the solution for a step
 SHORTER = (1.0, 0.4)  # shares of a step that are tried
 LEAST_SIZE = 1e-3  # of a new W_i, by the largest: a start may explain nothing yet
+
+
+class Walk(NamedTuple):
+    """How far a rough fit goes."""
+
+    steps: int  #: at most
+    products: int  #: with the Jacobian, in one step
+    damping: float  #: at the start
+    worthwhile: float  #: share of what is left that a step has to take away for another one
 
 
 def outputs_of(problem: NarrowProblem, heads: Heads) -> Array:
@@ -68,17 +78,13 @@ def _column(values: Array, like: Array) -> Array:
 def descend(
     problem: NarrowProblem,
     heads: Heads,
-    steps: int,
-    products: int,
-    damping: float,
-    worthwhile: float,
+    walk: Walk,
     went_to: Callable[[NarrowEvaluation], None] = lambda at: None,
 ) -> Heads:
-    """At most so many damped steps, as long as each takes the share ``worthwhile`` of what is left
-    away."""
-    at = problem.evaluate(heads)
-    for _ in range(steps):
-        step, promised = gauss_newton_step(problem, at, damping, products, ACCURACY)
+    """Damped steps, each shortened where it leads up."""
+    at, damping = problem.evaluate(heads), walk.damping
+    for _ in range(walk.steps):
+        step, promised = gauss_newton_step(problem, at, damping, walk.products, ACCURACY)
         before, gain = at.misfit, 0.0
         for share in SHORTER:
             there = problem.evaluate(balanced(at.heads.plus(step, share)))
@@ -88,6 +94,6 @@ def descend(
                 break
         went_to(at)
         damping *= 4.0 if gain <= 0.0 else 2.0 if gain < 0.3 else 1.0 if gain < 0.7 else 0.4
-        if gain > 0.0 and at.misfit > (1.0 - worthwhile) * before:
+        if gain > 0.0 and at.misfit > (1.0 - walk.worthwhile) * before:
             break
     return at.heads
