@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,9 @@ MEASURED_BY = ("passive.py", "minibatch.py", "clock.py", "sentences.py", "minilm
 SEQ_LEN, HEADS, RANK = 8, 12, 32
 EXAMPLES, FRESH = 8600, 400
 ENOUGH = 1e-12  # squared residual at which our learner stops: students are given as long
+TEXT_STEPS = (
+    24  # of the last fit to tokens of text, where each takes as little away as the one before
+)
 PEERS = {"Adam": train_adam, "L-BFGS": train_lbfgs}
 
 
@@ -125,7 +129,10 @@ def _error(layer: gradine.AttentionLayer, X: Array, Y: Array) -> float:
 
 def _ours(layer: int, text: bool, keep: Path | None) -> dict[str, Any]:
     truth, X, Y = examples(layer, text)
-    exact = ExactConfig(rank=RANK, deflate=DeflateConfig(finish=FinishConfig(least_misfit=ENOUGH)))
+    finish = FinishConfig(least_misfit=ENOUGH)
+    if text:
+        finish = replace(finish, last_steps=TEXT_STEPS)
+    exact = ExactConfig(rank=RANK, deflate=DeflateConfig(finish=finish))
     config = gradine.LearnConfig(validation_examples=200, certify_examples=400, exact=exact)
     X_seen, Y_seen = X[:EXAMPLES], Y[:EXAMPLES]
     fitted, began, wall = _FitClock(), clock(), time.perf_counter()

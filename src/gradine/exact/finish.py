@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradine.progress import Tell
-from gradine.settings import Count, Settings, Size, Threshold, Whole
+from gradine.settings import Count, Settings, Share, Size, Threshold, Whole
 from gradine.solvers.logistic import ReadOff, fit_attention, read_attention
 from gradine.solvers.narrow import (
     Heads,
@@ -42,6 +42,8 @@ SHORTER = (1.0, 0.5, 0.25)  # shares of a step that are tried
 ROUGH_FLOOR = 1e-9  # misfit that single precision still sees
 REFUSED = 4  # steps in a row that lead nowhere, before it ends
 GOOD, POOR = 0.85, 0.3  # what a step brought, of what it promised
+STRAIGHT = 0.1  # what it may bring more or less, where the linear model holds
+FREER = 0.1  # damping where it does, by what it was: it alone held the step back
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class FinishConfig(Settings):
     #: the other heads leave open by this factor, above the misfit and below it; steps of one such
     #: fit, and products in a step.
     unexplained: tuple[Threshold, Threshold] = (3.0, 1.6)
+    #: Not after a step for all heads that leaves less than this share of the misfit: none lags.
+    quick: Share = 0.1
     attention_steps: Whole = 10
     attention_products: Count = 60
     #: Twice the rows take part where fresh ones have a misfit that is larger by this factor.
@@ -142,15 +146,17 @@ def finish(
         accuracy = min(0.2, max(3.0 * math.sqrt(at.misfit), 3e-3))
         step = _step(rows, at, damping, products, accuracy)
         # Where the linear model holds, what is left is a linear problem: solve that well.
-        linear = abs(step.gain - 1.0) < 0.1 and at.misfit < config.linear_misfit
-        damping *= 0.2 if linear else _change(step.gain)
+        straight = abs(step.gain - 1.0) < STRAIGHT
+        linear = straight and at.misfit < config.linear_misfit
+        damping *= FREER if straight else _change(step.gain)
         spent = 0
         if step.there is None:  # the damping was too small
             damping, refused = 4.0 * damping, refused + 1
         else:
             before, at, refused = at.misfit, step.there, 0
-            at, spent = _attention_fitted(rows.exact, at, config)
-            done += spent
+            if at.misfit > config.quick * before:
+                at, spent = _attention_fitted(rows.exact, at, config)
+                done += spent
             idle = idle + 1 if at.misfit > 0.98 * before else 0
         # While a head is fitted to its attention, that is the cheaper way.
         products = min(2 * products, most) if linear and not spent else fewest
@@ -162,7 +168,7 @@ def finish(
 
 def _change(gain: float) -> float:
     """Of the damping, by what a step brought of what it promised."""
-    return 0.5 if gain > GOOD else 1.0 if gain > POOR else 2.0
+    return 0.5 if gain > GOOD else 1.0 if gain > POOR else 2.0 if gain > 0.0 else 4.0
 
 
 def _attention_shown(problem: NarrowProblem, at: NarrowEvaluation, i: int) -> ReadOff | None:
