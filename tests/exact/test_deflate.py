@@ -113,6 +113,15 @@ def factors_of(layer, rank):
     )
 
 
+@pytest.mark.parametrize("out_dim", [3, 4])
+def test_one_head_may_have_fewer_outputs_than_its_rank(out_dim):
+    wide = narrow_layer(1, 24, 4, seed=2)
+    layer = gradine.AttentionLayer(wide.theta, wide.w[:, :, :out_dim])
+    X = tokens(1500, 6, 24, 2)
+    found = deflate(X, layer(X), 24, 1, 4, CONFIG, seed=0)
+    assert learned_to(found, layer).function_error < 1e-9
+
+
 @pytest.mark.parametrize("watched", [True, False])
 def test_a_sharp_head_is_given_the_rows_that_it_takes(watched):
     layer = narrow_layer(3, 32, 4, seed=3)

@@ -139,7 +139,8 @@ def deflate(
     fresh = NarrowProblem(X32[unseen], Yw[unseen], dim, free=True) if len(X32) > n_fit else None
     rng = np.random.default_rng(seed)
     whitened = Y @ whitening.astype(np.float64)
-    ways = [True, False] if heads * rank < ROOM * everything.out_dim else [False]
+    room = rank <= everything.out_dim and heads * rank < ROOM * everything.out_dim
+    ways = [True, False] if room else [False]
     tries: list[tuple[_Search, Finished]] = []
     for by_spaces in ways:
         search = _Search(everything, problem, fresh, heads, rank, by_spaces, config, rng, tell)

@@ -26,9 +26,7 @@ __all__ = ["Space", "find_spaces"]
 
 Array = NDArray[np.floating]
 
-WHOLE = (
-    3  # rounds in all outputs and with all rows, which follow those in what earlier spaces leave
-)
+WHOLE = 3  # rounds at last, of all spaces together and with all rows
 SOME = 48  # rows for each output, and at least so many, that show a space well enough to begin
 LEAST = 16384
 
@@ -43,7 +41,7 @@ class Space(NamedTuple):
 def find_spaces(
     R: Array, count: int, rank: int, *, starts: int, rounds: int, rng: np.random.Generator
 ) -> list[Space]:
-    """At most ``count`` spaces of ``rank`` directions of a residual R (rows, q), clearest first.
+    """At most ``count`` spaces of ``rank`` <= q directions of a residual R (rows, q).
 
     Only the directions count in which most is left: the others are those of heads that are found.
     Of so many ``starts`` the clearest is taken, and the next is looked for in what is orthogonal to
