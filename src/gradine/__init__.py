@@ -118,7 +118,20 @@ _HOME = {
 }
 
 
-_MODULES = ("atlas", "hard")
+#: Modules with more public names, loaded at first use as well.
+_MODULES = (
+    "atlas",
+    "attention_functions",
+    "engine",
+    "examples",
+    "features",
+    "hard",
+    "kernels",
+    "learners",
+    "progress",
+    "report",
+    "status",
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -145,7 +158,7 @@ def _installed_version() -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    return sorted({*__all__, *_MODULES, "__version__"})
 
 
 class _Package(ModuleType):

@@ -9,6 +9,9 @@ from typing import Any
 
 __all__ = ["main"]
 
+#: How batch systems, containers and terminals end a command.
+ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+
 
 def main() -> int:
     """Run one command; Ctrl-C while modules load, or while the process ends, is no traceback."""
@@ -16,11 +19,15 @@ def main() -> int:
     if not sys.warnoptions:  # nobody asked: numbers that overflow are told of in the answer's terms
         sys.warnoptions.append("ignore::RuntimeWarning")  # worker processes get these, too
         warnings.simplefilter("ignore", RuntimeWarning)
+    os.environ["MPLBACKEND"] = "agg"  # pictures go to files, whatever a shell is set up for
     # Nothing is at stake yet, or any more; and an exception within an import leads anywhere.
     signal.signal(signal.SIGINT, _leave)
     from gradine.cli import main as run
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for ending in ENDINGS:  # as Ctrl-C, unless whoever started us wants it ignored, as nohup does
+        if signal.getsignal(ending) == signal.SIG_DFL:
+            signal.signal(ending, signal.default_int_handler)
     try:
         code = run()
     finally:

@@ -126,6 +126,15 @@ def _flush_to_disk(path: Path) -> None:
         os.close(descriptor)
 
 
+def printable(name: str) -> str:
+    """A name of a file as text that can be written as UTF-8, whatever bytes it is made of.
+
+    >>> printable("bad\udcff.npz")
+    'bad\\\\xff.npz'
+    """
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     """Write ``data`` to ``path`` atomically."""
     with atomic_write(path) as temporary:

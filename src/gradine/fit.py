@@ -119,6 +119,7 @@ class Asking:
     seconds: float  #: spent answering
     precision: str  #: what kind of numbers the answers are; empty: that was not found out
     noise: float  #: of an answer, relative to its size
+    oracle_options: str = ""  #: how `as_oracle` was called beside the layer, as Python
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -93,9 +93,9 @@ def learn_examples(
 ) -> Fit:
     """Like `learn`, for examples from anywhere; phases are saved in the folder ``records``.
 
-    With ``resume``, phases that an earlier run on the same data and settings finished are read
-    back instead of run, long passes go on where they were, and the answer is the same as that of an
-    unbroken run.
+    Those of an earlier run in that folder are replaced. With ``resume``, phases that an earlier run
+    on the same data and settings finished are read back instead of run, long passes go on where
+    they were, and the answer is the same as that of an unbroken run.
 
     >>> from gradine.examples import GeneratedExamples
     >>> from gradine.inputs import plant

@@ -49,6 +49,10 @@ def _imported(text: str, module: str) -> Any:
         sys.path.insert(0, here)
     try:
         return importlib.import_module(module)
+    except SystemExit as left:
+        raise ValueError(
+            f"oracle {text!r}: importing {module} failed (it called sys.exit({left.code!r}))"
+        ) from None
     except Exception as error:  # whatever the module does when it is run
         missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(
             f"{error.name}."

@@ -129,7 +129,7 @@ def learn_by_queries(
         method=ended.method,
         config=config,
         survey=_survey(X, Y),
-        asking=_asking(before, learning, source.usage, precision, Y),
+        asking=_asking(before, learning, source, precision, Y),
         call={"heads": heads, "max_queries": max_queries, "method": method},
     )
 
@@ -274,8 +274,9 @@ def _survey(X: Array, Y: Array) -> Survey:
 
 
 def _asking(
-    before: Usage, learning: Usage, after: Usage, precision: Precision | None, Y: Array
+    before: Usage, learning: Usage, source: Oracle, precision: Precision | None, Y: Array
 ) -> Asking:
+    after = source.usage
     size = float(np.sqrt(np.mean(Y**2)))
     noise = 0.0 if precision is None else precision.noise(size or 1.0) / (size or 1.0)
     return Asking(
@@ -287,4 +288,5 @@ def _asking(
         seconds=after.seconds - before.seconds,
         precision="" if precision is None else precision.kind,
         noise=noise,
+        oracle_options=source.options,
     )

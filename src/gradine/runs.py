@@ -39,6 +39,9 @@ RESULT = "result.json"
 REPORT = "report.html"
 ANSWERS = (LAYER, RESULT, REPORT)
 
+#: What result.json says of where a command's examples or answers came from.
+SOURCES = {"learn": "data", "query": "oracle"}
+
 FORMAT_VERSION = 1
 PROBE = ".probe"  # how the name of a file begins that shows whether a folder can be written to
 LIBRARIES = ("numpy", "scipy", "piqp")  # those whose versions can change the numbers
@@ -74,19 +77,37 @@ def read_result(folder: PathLike) -> dict[str, Any]:
     return result
 
 
-def check_free(folder: PathLike, resume: bool, overwrite: bool) -> None:
-    """Refuse a folder that holds a run already, unless it was said what to do with it."""
+def check_free(folder: PathLike, command: str, resume: bool, overwrite: bool) -> None:
+    """Refuse a folder that holds a run already, unless it was said what to do with it.
+
+    ``command`` is ``learn`` or ``query``: a run of the other one cannot be continued.
+    """
     if resume and overwrite:
         raise ValueError("--resume and --overwrite were both given; expected at most one of them")
     target = Path(folder)
-    held = _is_result(target / RESULT) or _records(target) or AnswerLog.held(target / LOG)
-    if held and not resume and not overwrite:
-        raise ValueError(
-            f"{folder}: holds an earlier run; "
-            "continue it with --resume or replace it with --overwrite"
-        )
+    result = _result_of_a_run(target / RESULT)
+    held = result is not None or bool(_records(target) or AnswerLog.held(target / LOG))
+    if held and not overwrite:
+        others = _commands(target, result or {}) - {command}
+        if others:
+            raise ValueError(
+                f"{folder}: holds a run of gradine {others.pop()}; "
+                "choose another folder or replace it with --overwrite"
+            )
+        if not resume:
+            raise ValueError(
+                f"{folder}: holds an earlier run; "
+                "continue it with --resume or replace it with --overwrite"
+            )
     # A layer may be the planted one, and a report somebody else's.
-    check_own(target, ANSWERS, bool(held), overwrite)
+    check_own(target, ANSWERS, held, overwrite)
+
+
+def _commands(folder: Path, result: dict[str, Any]) -> set[str]:
+    """Those that left what the folder holds."""
+    learned = SOURCES["learn"] in result or bool(_records(folder))
+    asked = SOURCES["query"] in result or AnswerLog.held(folder / LOG)
+    return {name for name, left in (("learn", learned), ("query", asked)) if left}
 
 
 def check_own(folder: Path, names: Iterable[str], own: bool, overwrite: bool) -> None:
@@ -123,12 +144,13 @@ def check_inputs_outside(folder: PathLike, inputs: Iterable[PathLike | None]) ->
             )
 
 
-def _is_result(path: Path) -> bool:
-    """Whether it is one of a run, of whatever version."""
+def _result_of_a_run(path: Path) -> dict[str, Any] | None:
+    """What a run wrote there, of whatever version; None if there is nothing of the kind."""
     try:
-        return "format_version" in read_json(path)
+        result = read_json(path)
     except (ValueError, OSError):
-        return False
+        return None
+    return result if "format_version" in result else None
 
 
 def clear_run(folder: PathLike, *, keep_records: bool = False) -> None:

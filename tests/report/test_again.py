@@ -6,6 +6,7 @@ import contextlib
 import io
 
 import numpy as np
+import pytest
 
 import gradine
 from gradine.exact.moments import MomentConfig
@@ -56,6 +57,18 @@ def test_a_layer_that_was_asked():
     again = run(python_of(fit), {"oracle": truth})
     assert np.array_equal(again.layer.theta, fit.layer.theta)
     assert again.asking.queries_used == fit.asking.queries_used
+
+
+@pytest.mark.parametrize(
+    "options", [{"limit": gradine.Box(-1.0, 1.0)}, {"limit": gradine.Ball(1.0), "rows": "last", "output": 2}]
+)
+def test_a_layer_that_was_asked_within_limits(options):
+    truth = gradine.plant(1, 4, seed=1)
+    fit = gradine.learn_by_queries(gradine.as_oracle(truth, **options), seed=3)
+    free = gradine.learn_by_queries(truth, seed=3)
+    again = run(python_of(fit), {"oracle": truth})
+    assert np.array_equal(again.layer.theta, fit.layer.theta)
+    assert not np.array_equal(again.layer.theta, free.layer.theta)
 
 
 def test_heads_that_were_not_verified_come_from_the_run(flat, single):

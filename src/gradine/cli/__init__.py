@@ -88,6 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     # zarr reads by tasks of asyncio, which logs the errors of those that nobody waited for.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # where it keeps its cache
     try:
         code = app(arguments, prog_name="gradine", standalone_mode=False)
     except Ending as ending:
@@ -106,6 +107,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tell_error(f"{one_line(error)}; {REINSTALL}")
             return BAD_INPUT
         tell_error(f"a defect of gradine: {type(error).__name__}: {one_line(error)} {ASK}")
+        return DEFECT
+    except SystemExit as left:  # of somebody else's code: ours ends otherwise
+        tell_error(f"a defect of gradine: something called sys.exit({left.code!r}) {ASK}")
         return DEFECT
     except (KeyboardInterrupt, typer.Abort):
         code = STOPPED

@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import PurePath
 from typing import Any
 
@@ -20,6 +23,7 @@ __all__ = [
     "Ending",
     "one_line",
     "print_json",
+    "prints_for_people",
     "stdout_is_full",
     "tell",
     "tell_error",
@@ -48,6 +52,13 @@ def tell_error(line: str) -> None:
 def print_json(value: dict[str, Any]) -> None:
     """The one JSON object of a command."""
     print(json.dumps(finite(value), allow_nan=False))
+
+
+@contextmanager
+def prints_for_people() -> Iterator[None]:
+    """What functions of users print meanwhile goes to standard error."""
+    with redirect_stdout(sys.stderr):
+        yield
 
 
 def one_line(error: BaseException) -> str:

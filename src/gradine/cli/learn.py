@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gradine.cli.console import STOPPED, Ending
+from gradine.cli.console import STOPPED, Ending, prints_for_people
 from gradine.cli.options import (
     AsJson,
     Attention,
@@ -193,8 +193,10 @@ def learn(
     """
     check_inputs_outside(out, (data, oracle, truth, example))
     asked = Generated(oracle, examples, seq_len, dim)
+    with prints_for_people():
+        source = asked.examples(data, inputs, seed)
     request = Request(
-        data=asked.examples(data, inputs, seed),
+        data=source,
         out=out,
         heads=number_of_heads(heads),
         method=method,
@@ -218,7 +220,8 @@ def learn(
         skip_bad_blocks=skip_bad_blocks,
     )
     try:
-        outcome = run(request)
+        with prints_for_people():
+            outcome = run(request)
     except KeyboardInterrupt:
         raise Ending(STOPPED, "stopped; continue with --resume") from None
     print_outcome(outcome, as_json)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from gradine.cli.console import STOPPED, Ending
+from gradine.cli.console import STOPPED, Ending, prints_for_people
 from gradine.cli.options import (
     AsJson,
     Confidence,
@@ -33,6 +33,7 @@ from gradine.cli.run import (
     read_shown,
 )
 from gradine.cli.story import with_examples
+from gradine.files import printable
 from gradine.fit import Fit
 from gradine.layer import AttentionLayer
 from gradine.progress import PhaseDisplay
@@ -169,7 +170,8 @@ def query(
         },
     )
     try:
-        outcome = _run(request)
+        with prints_for_people():
+            outcome = _run(request)
     except KeyboardInterrupt:
         raise Ending(STOPPED, "stopped; continue with --resume") from None
     print_outcome(outcome, as_json)
@@ -200,12 +202,12 @@ def _run(request: Request) -> Outcome:
     _check_truth(request.truth, asked)
     if request.shown is not None:
         request.shown.check(asked.dim)
-    check_free(request.out, request.resume, request.overwrite)
+    check_free(request.out, "query", request.resume, request.overwrite)
     with output_folder(request.out) as folder:
         if not request.resume:
             clear_run(folder)
         fit = _learn(request, folder)
-        extra = {"oracle": Path(request.oracle).name, "dim": asked.dim}
+        extra = {"oracle": printable(Path(request.oracle).name), "dim": asked.dim}
         shown = None
         if request.report:
             fresh = fresh_questions(asked, fit.candidate, 1, request.config, request.seed)[0]

@@ -16,7 +16,7 @@ from gradine.engine import FailedBlockError, LostSchedulerError, LostWorkerError
 from gradine.exact.config import ExactConfig
 from gradine.examples import Examples, open_examples
 from gradine.examples.stored import open_npy
-from gradine.files import OutputError, check_regular
+from gradine.files import OutputError, check_regular, printable
 from gradine.layer import AttentionLayer
 from gradine.learn import Fit, LearnConfig, learn_examples
 from gradine.progress import PhaseDisplay
@@ -125,7 +125,7 @@ class Request:
         """What result.json calls the examples: no more of a path than its end."""
         if isinstance(self.data, Examples):
             return self.data.name
-        return os.fspath(self.data).rstrip("/").rpartition("/")[2]
+        return printable(os.fspath(self.data).rstrip("/").rpartition("/")[2])
 
     def config(self) -> LearnConfig:
         if not 0.0 < self.confidence < 1.0:
@@ -175,7 +175,7 @@ def run(request: Request) -> Outcome:
     if request.shown is not None:
         request.shown.check(examples.dim)
     with output_folder(request.out) as folder:
-        check_free(request.out, request.resume, request.overwrite)
+        check_free(request.out, "learn", request.resume, request.overwrite)
         fit = _learn(request, config, examples)
         shown = (request.shown or _first_example(examples, fit)) if request.report else None
         file = None if isinstance(request.data, Examples) else request.data_name

@@ -100,7 +100,9 @@ def _end_workers(executor: Executor) -> None:
 
 
 def _begin() -> None:
-    """Ctrl-C is for the process that asked; and none is left behind when that one is killed."""
+    """Ctrl-C is for the process that asked; and none is left behind when that one is killed. What
+    functions of users print is for people: standard output has the answer alone."""
+    sys.stdout = sys.stderr
     with suppress(ValueError):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

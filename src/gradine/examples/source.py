@@ -57,7 +57,7 @@ class Examples:
         for label, shape in (("X", x_shape), ("Y", y_shape)):
             if len(shape) != 3 or 0 in shape:
                 raise ValueError(
-                    f"{name}: {label} has shape {shape}; expected three axes, none empty"
+                    f"{name}: {label} has shape {shape}; expected three axes, (n, k, d), none empty"
                 )
         if x_shape[:2] != y_shape[:2]:
             raise ValueError(

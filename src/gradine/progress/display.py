@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +22,20 @@ PAUSE = 30.0  # seconds between lines on a long pass, where they are not on a te
 
 
 def tell(text: str) -> None:
-    """One line for people about the work under way."""
-    print(text, file=sys.stderr)
+    """One line for people about the work under way, which goes on if nobody can read it."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:  # a full disk, or a pager that was closed
+        _hush()
+
+
+def _hush() -> None:
+    """Standard error leads nowhere from now on: Python would complain of what is left, at the end,
+    with an exit code of its own."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stderr.fileno())
+        os.close(nowhere)
 
 
 def terminal_bar(name: str, total: float | None = None) -> Progress | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
+from gradine.checks import in_short
 from gradine.progress.listener import Listener
 from gradine.progress.words import Pace, pace_line, phase_line
 
@@ -47,6 +48,11 @@ def chosen_listener(listener: Listener | None) -> Listener:
     'Listener'
     """
     if listener is not None:
+        if not isinstance(listener, Listener):
+            raise ValueError(
+                f"listener is {in_short(listener)}; expected a gradine.progress.Listener, "
+                "such as PhaseDisplay()"
+            )
         return listener
     return NotebookDisplay() if in_notebook() else Listener()
 

@@ -45,6 +45,8 @@ def _data(story: Story) -> tuple[str, str]:
     d, out = len(seen.x_mean), len(seen.y_mean)
     if story.fit.asking is not None:
         given = "# oracle: the layer that answered, as gradine.as_oracle takes it"
+        if options := story.fit.asking.oracle_options:
+            given += f"\noracle = gradine.as_oracle(oracle, dim={d}, {options})"
         return given, f"learn_by_queries(oracle, dim={d}"
     if story.data is not None:
         return f"examples = gradine.open_examples({story.data!r})", "learn_examples(examples"

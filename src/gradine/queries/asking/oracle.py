@@ -18,7 +18,7 @@ from gradine.checks import whole_number
 from gradine.queries.asking.config import OracleConfig
 from gradine.queries.asking.courier import Courier, Usage
 from gradine.queries.asking.errors import MisuseError
-from gradine.queries.asking.limits import Limit
+from gradine.queries.asking.limits import Anywhere, Limit
 from gradine.queries.asking.log import AnswerLog
 from gradine.queries.asking.readout import Readout, Rows
 from gradine.queries.asking.sources import Answerer, answerer_of
@@ -59,6 +59,19 @@ class Oracle:
     @property
     def name(self) -> str:
         return self._courier.name
+
+    @property
+    def options(self) -> str:
+        """What is visible and where tokens may lie, as arguments of `as_oracle`; empty: everything,
+        anywhere."""
+        readout, given = self.readout, []
+        if readout.rows != "all":
+            given.append(f"rows={readout.rows!r}")
+        if readout.output is not None:
+            given.append(f"output={readout.output}")
+        if not isinstance(self._limit, Anywhere):
+            given.append(f"limit=gradine.{self._limit!r}")
+        return ", ".join(given)
 
     @property
     def out_dim(self) -> int | None:
