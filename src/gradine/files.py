@@ -127,10 +127,10 @@ def _flush_to_disk(path: Path) -> None:
 
 
 def printable(name: str) -> str:
-    """A name of a file as text that can be written as UTF-8, whatever bytes it is made of.
+    r"""A name of a file as text that can be written as UTF-8, whatever bytes it is made of.
 
     >>> printable("bad\udcff.npz")
-    'bad\\\\xff.npz'
+    'bad\\xff.npz'
     """
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 

@@ -114,6 +114,11 @@ def test_shells_complete_commands_and_options():
     assert complete("gradine learn data.npz --examples") == ["--examples-budget", "--examples"]
 
 
+def test_shells_complete_names_of_learners_and_functions():
+    assert complete("gradine learn data.npz --method e") == ["exact"]
+    assert complete("gradine plant --attention s") == ["softmax", "sigmoid"]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_are_printed(shell, tmp_path):
     # Tests need no shell of their own: typer takes the name from here.

@@ -60,7 +60,8 @@ def test_a_layer_that_was_asked():
 
 
 @pytest.mark.parametrize(
-    "options", [{"limit": gradine.Box(-1.0, 1.0)}, {"limit": gradine.Ball(1.0), "rows": "last", "output": 2}]
+    "options",
+    [{"limit": gradine.Box(-1.0, 1.0)}, {"limit": gradine.Ball(1.0), "rows": "last", "output": 2}],
 )
 def test_a_layer_that_was_asked_within_limits(options):
     truth = gradine.plant(1, 4, seed=1)

@@ -108,9 +108,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return BAD_INPUT
         tell_error(f"a defect of gradine: {type(error).__name__}: {one_line(error)} {ASK}")
         return DEFECT
-    except SystemExit as left:  # of somebody else's code: ours ends otherwise
-        tell_error(f"a defect of gradine: something called sys.exit({left.code!r}) {ASK}")
-        return DEFECT
     except (KeyboardInterrupt, typer.Abort):
         code = STOPPED
     if code == STOPPED:

@@ -61,6 +61,12 @@ def _known(method: str) -> str:
     return method
 
 
+def _begun_methods(incomplete: str) -> list[str]:
+    """What a shell offers for it."""
+    load_plugins()
+    return [name for name in methods() if name.startswith(incomplete)]
+
+
 @dataclass(frozen=True)
 class Generated:
     """Examples that no file holds, as options ask for them."""
@@ -108,7 +114,12 @@ def learn(
         ),
     ] = None,
     heads: Heads = "auto",
-    method: Annotated[str, typer.Option("--method", help="The learner.", callback=_known)] = "auto",
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method", help="The learner.", callback=_known, autocompletion=_begun_methods
+        ),
+    ] = "auto",
     seed: Seed = 0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in the folder, if there is one.")

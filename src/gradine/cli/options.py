@@ -52,10 +52,21 @@ Seed = Annotated[
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")
 ]
+
+
+def _begun_functions(incomplete: str) -> list[str]:
+    """Attention functions that a shell offers."""
+    from gradine.attention_functions import FUNCTIONS  # here: only a shell asks
+
+    return [name for name in FUNCTIONS if name.startswith(incomplete)]
+
+
 Attention = Annotated[
     str,
     typer.Option(
-        "--attention", help="The attention function: softmax, polynomial, sigmoid or relu."
+        "--attention",
+        help="The attention function: softmax, polynomial, sigmoid or relu.",
+        autocompletion=_begun_functions,
     ),
 ]
 
