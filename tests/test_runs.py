@@ -65,16 +65,16 @@ def test_a_result_that_is_not_ours(tmp_path, text):
 
 @pytest.mark.parametrize("name", ["result.json", "phases/01_crude_sum.safetensors"])
 def test_a_folder_with_a_run_needs_a_word(tmp_path, name):
-    check_free(tmp_path, resume=False, overwrite=False)
+    check_free(tmp_path, "learn", resume=False, overwrite=False)
     (tmp_path / "phases").mkdir()
-    check_free(tmp_path, resume=False, overwrite=False)
+    check_free(tmp_path, "learn", resume=False, overwrite=False)
     (tmp_path / name).write_text('{"format_version": 1}')
     with pytest.raises(ValueError, match="holds an earlier run; continue it with --resume"):
-        check_free(tmp_path, resume=False, overwrite=False)
-    check_free(tmp_path, resume=True, overwrite=False)
-    check_free(tmp_path, resume=False, overwrite=True)
+        check_free(tmp_path, "learn", resume=False, overwrite=False)
+    check_free(tmp_path, "learn", resume=True, overwrite=False)
+    check_free(tmp_path, "learn", resume=False, overwrite=True)
     with pytest.raises(ValueError, match="--resume and --overwrite"):
-        check_free(tmp_path, resume=True, overwrite=True)
+        check_free(tmp_path, "learn", resume=True, overwrite=True)
 
 
 @pytest.mark.parametrize("name", ["layer.safetensors", "result.json", "report.html"])
@@ -82,8 +82,8 @@ def test_a_file_that_no_run_wrote_needs_a_word_of_its_own(tmp_path, name):
     (tmp_path / name).write_text("mine")
     for resume in (False, True):
         with pytest.raises(ValueError, match=rf"holds a {name} that no run wrote; choose another"):
-            check_free(tmp_path, resume, overwrite=False)
-    check_free(tmp_path, resume=False, overwrite=True)
+            check_free(tmp_path, "learn", resume, overwrite=False)
+    check_free(tmp_path, "learn", resume=False, overwrite=True)
     assert (tmp_path / name).read_text() == "mine"
 
 
@@ -91,7 +91,7 @@ def test_a_file_that_no_run_wrote_needs_a_word_of_its_own(tmp_path, name):
 def test_a_pipe_in_the_place_of_an_answer_is_never_replaced(tmp_path):
     os.mkfifo(tmp_path / "layer.safetensors")
     with pytest.raises(OutputError, match=r"layer\.safetensors: is no plain file"):
-        check_free(tmp_path, resume=False, overwrite=True)
+        check_free(tmp_path, "learn", resume=False, overwrite=True)
     assert (tmp_path / "layer.safetensors").is_fifo()
 
 

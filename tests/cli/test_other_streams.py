@@ -113,4 +113,7 @@ def test_a_run_that_is_asked_to_end_does_so_like_one_that_is_interrupted(tmp_pat
     time.sleep(0.2)
     run.send_signal(number)
     said = run.communicate(timeout=60)[1]
-    assert run.returncode == 130 and said == b"gradine: stopped; continue with --resume\n"
+    # What a shell calls it: stopped within a piece of compiled text (an import makes some), Python
+    # itself ends by the signal of Ctrl-C.
+    code = run.returncode if run.returncode >= 0 else 128 - run.returncode
+    assert code == 130 and said == b"gradine: stopped; continue with --resume\n"
