@@ -108,6 +108,15 @@ def test_a_record_whose_parts_do_not_fit(tmp_path):
         load_record(tmp_path / "record", type(fit), "run")
 
 
+@pytest.mark.parametrize("field", ["heads", "rank"])
+def test_a_record_of_less_than_nothing(tmp_path, field):
+    fit = gradine.learn(*_examples(), heads=1, method="exact").phases["fit_1"]
+    object.__setattr__(fit, field, -3)
+    save_record(tmp_path / "record", fit, "run")
+    with pytest.raises(RecordError, match="does not hold the fields of HeadFit"):
+        load_record(tmp_path / "record", type(fit), "run")
+
+
 def test_bars_that_are_not_one_a_head(tmp_path):
     identified = gradine.learn(*_examples(), heads=1, method="exact").phases["identify"]
     for bars in (np.zeros(0), np.zeros(2), np.zeros((1, 1))):

@@ -149,7 +149,8 @@ def deflate(
             found = search.phase(found)
         assert found is not None
         tries.append((search, finish(X, whitened, dim, found, n_fit, config.finish, tell)))
-        if tries[-1][1].misfit <= config.stalled:
+        last = tries[-1][1]
+        if last.misfit <= config.stalled or not (last.ended or search.missing(found)):
             break
     search, last = min(tries, key=lambda one: one[1].misfit)
     theta, w = fitted_layer(X[: last.examples], Y[: last.examples], dim, last.heads)

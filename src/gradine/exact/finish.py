@@ -81,7 +81,8 @@ class Finished:
 
     heads: Heads
     misfit: float  #: relative squared residual
-    misfits: list[float]  #: the same after each step
+    ended: bool  #: no step leads further: what is left will stay
+    misfits: list[float]  #: the residual after each step
     examples: int  #: that took part at last
     products: int  #: with the Jacobian and its transpose
 
@@ -163,7 +164,8 @@ def finish(
         misfits.append(at.misfit)
         if tell is not None:
             tell(math.sqrt(at.misfit), lambda at=at: at.heads.theta)
-    return Finished(at.heads, at.misfit, misfits, rows.exact.n, done + rows.rough.products)
+    ended = idle >= config.last_patience or refused >= REFUSED
+    return Finished(at.heads, at.misfit, ended, misfits, rows.exact.n, done + rows.rough.products)
 
 
 def _change(gain: float) -> float:

@@ -85,6 +85,8 @@ class HeadFit:
     seconds: float
 
     def __post_init__(self) -> None:
+        if self.heads < 1 or (self.rank is not None and self.rank < 1):
+            raise ValueError(f"{self.heads} heads of rank {self.rank}; expected at least 1 of both")
         shapes = self.theta.shape, self.w.shape  # a record of a run may say anything
         if any(len(shape) != 3 or shape[0] != self.heads for shape in shapes):
             raise ValueError(f"theta and w have shapes {shapes}; expected {self.heads} heads")
